@@ -19,7 +19,7 @@ from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config, ConfigError, DeepCFR
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
@@ -105,7 +105,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     except KeyboardInterrupt as stopped:
       if not stopped.args:
         raise
-      (measured,) = stopped.args  # of the playthroughs so far
+      measured = stopped.args[0]._replace(row=stopped.args[0].row | {"interrupted": True})
     row = measured.row
     if "hands" in row and options.lbr_hands:
       shown.show("local best response", 0.0)
@@ -132,6 +132,8 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
   Raises:
     ConfigError: an option is about exploitability, which is not measured.
   """
+  if isinstance(config.search, DeepCFR):
+    return {}, {}
   if config.grows:
     search = make_search(
       config,
@@ -192,8 +194,7 @@ def _run(options: Options) -> int:
   ]
   titles = "exploitability of the searching agent", "what the searching agent wins"
   flags.say(result, options.json, titles["hands" in result], rows)
-  whole = result.get("playthroughs", options.playthroughs) >= options.playthroughs
-  return 0 if whole else 128 + signal.SIGINT
+  return 128 + signal.SIGINT if "interrupted" in result else 0
 
 
 main = flags.entry(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game, PublicTree
-from games.arguments import checked
+from games.arrays import Count, Player, checked
 from games.origin import origin_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array
@@ -108,8 +108,13 @@ class Dealer:
     self.history.append(int(move.action))
 
   def payoff(self) -> float:
-    """Returns the payoff of player 0 in a finished game; player 1 loses as much."""
-    assert self.actor == TERMINAL
+    """Returns the payoff of player 0 in a finished game; player 1 loses as much.
+
+    Raises:
+      ValueError: the game is not over.
+    """
+    if self.actor != TERMINAL:
+      raise ValueError(f"history={self.history} has no payoff: the game goes on")
     return self.game.payoff(self.state, self.infostates)
 
   def is_over(self) -> bool:
@@ -181,14 +186,12 @@ class Seat(abc.ABC):
     self._rng = np.random.default_rng(seed)
 
   @checked
-  def start(self, player: int, infostate: int) -> None:
+  def start(self, player: Player, infostate: Count) -> None:
     """Begins a game in seat `player`, holding `infostate`.
 
     Raises:
       ValueError: there is no such seat or infostate.
     """
-    validation.check_player(player)
-    validation.check_integer("infostate", infostate, least=0)
     self.player, self.infostate = player, infostate
     self._begin()
 

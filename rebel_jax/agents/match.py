@@ -11,7 +11,7 @@ import numpy as np
 import games
 import solvers
 from games import CHANCE, Game, PublicTree
-from games.arguments import checked
+from games.arrays import checked
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.belief_agent import Agent
@@ -36,17 +36,17 @@ class UniformPlayer(Seat):
   @checked
   def __init__(self, game: Game, *, seed: int = 0):
     super().__init__(seed)
-    self._game: Any = game
+    self.game: Any = game
     self._begin()
 
   def _begin(self) -> None:
-    self._state = self._game.initial_state()
+    self._state = self.game.initial_state()
 
   def _follow(self, action: int) -> None:
-    self._state = self._game.next_states(self._state[None], np.array([action]))[0]
+    self._state = self.game.next_states(self._state[None], np.array([action]))[0]
 
   def choices(self) -> dict[Move, float]:
-    moves = self._game.moves(self._state, self.player, self.infostate)
+    moves = self.game.moves(self._state, self.player, self.infostate)
     return {Move(*move): 1.0 / len(moves) for move in moves}
 
   def act(self) -> Move:
@@ -65,14 +65,12 @@ class SimplePlayer(UniformPlayer):
   """
 
   @checked
-  def __init__(self, game: Game, name: str, *, seed: int = 0):
-    if not isinstance(game, Holdem):
-      raise ValueError(f"{name!r} plays hold'em, and not {game!r}")
+  def __init__(self, game: Holdem, name: str, *, seed: int = 0):
     super().__init__(game, seed=seed)
     self._wish = opponent(name).wish
 
   def act(self) -> Move:
-    game, state, held = self._game, self._state, self.infostate
+    game, state, held = self.game, self._state, self.infostate
     board = game.on_board(state[None])[0].tolist()
     shown = tuple(card for card in board if card >= 0)
     hand = tuple(game.hole_cards[held].tolist())
@@ -251,7 +249,6 @@ def play_games(
     ValueError: as `play_match`.
   """
   num_games = validation.check_even("num_games", num_games, least=4, most=10**6)
-  duplicate = validation.check_bool("duplicate", duplicate)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
   tables: list[PlayedGame] = []
@@ -288,9 +285,10 @@ def _check_players(game: Game, players: Sequence[Seat]) -> None:
   for known in policies.values():
     check_tree_of(game, known.tree)
     check_whole(known.tree, known.policy, None)
-  for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, SearchingSeat)):
-    if not same_rules(searcher.game, game):
-      raise ValueError(f"the agent plays {searcher.game!r}, and the match is of {game!r}")
+  own = [x.searcher if isinstance(x, SearchingSeat) else x for x in players]
+  for other in {id(x.game): x.game for x in own if hasattr(x, "game")}.values():
+    if not same_rules(other, game):
+      raise ValueError(f"the agent plays {other!r}, and the match is of {game!r}")
 
 
 _MOST_PAIRS = 2**24  # entries of a table of pairs at every node

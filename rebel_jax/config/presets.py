@@ -18,9 +18,9 @@ import re
 from typing import Any
 
 from games import LiarsDice
-from games.arguments import checked
+from games.arrays import checked
 from rebel_jax.config.allowed import unknown
-from rebel_jax.config.config import Config, GrowingSearch, PerfectSearch
+from rebel_jax.config.config import Config, DeepCFR, GrowingSearch, PerfectSearch
 from solvers import tuning
 
 # An optimizer that learns several times more of each step and pays for it with time, and inputs
@@ -136,6 +136,47 @@ GROWING = (
     eval_playthroughs=1,
     final_playthroughs=2,
   ),
+)
+
+
+# Deep CFR (docs/results/growing.md): networks, memories and traversals are a small machine's. Each
+# traversal is used so often that an iteration takes 300 gradient steps for each network.
+_DEEP: dict[str, Any] = {
+  "search": DeepCFR(alternating=True),
+  "lanes": 64,
+  "hidden_layers": 3,
+  "width": 64,
+  "activation": "relu",
+  "learning_rate": 3e-3,
+  "batch_size": 1_024,
+  "uses_per_example": 2_400.0,
+  "buffer_size": 2**19,
+  "examples": 51_200,
+  "report_every": 5,
+  "evaluate_every": 6_400,
+  "max_seconds": 600.0,
+}
+
+
+def _deep(preset: str, game: str, game_params: Any = (), **settings) -> Config:
+  fields = {"game": game, "game_params": game_params} | _DEEP | settings
+  return Config().replace(preset=f"deep_cfr_{preset}", **fields)
+
+
+DEEP = (
+  _deep(
+    "kuhn",
+    "kuhn_poker",
+    hidden_layers=2,
+    batch_size=256,
+    uses_per_example=200.0,
+    buffer_size=2**15,
+    examples=6_400,
+    evaluate_every=1_280,
+  ),
+  _deep("leduc", "leduc_poker"),
+  _deep("liars_dice_1x4f", "liars_dice", (("num_dice", 1), ("num_faces", 4))),
+  _deep("liars_dice_1x5f", "liars_dice", (("num_dice", 1), ("num_faces", 5))),
 )
 
 
@@ -411,6 +452,7 @@ _ALL = (
   _HUNL_SMALL,
   _HUNL_PAPER,
   *GROWING,
+  *DEEP,
 )
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _ALL}

@@ -16,7 +16,8 @@ from games import Game
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
 from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.evaluation.average_evaluator import AverageEvaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
@@ -311,6 +312,9 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
   if config.grows:
     known = {} if made is None else {"game": made.game, "ground": made.table}
     return ChainEvaluator(config, **known, **options)
+  if isinstance(config.search, DeepCFR):
+    known = {} if made is None else {"game": made.game, "table": made.table}
+    return AverageEvaluator(config, **known, **options)
   game: Any = config.make_game() if made is None else made.game
   if made_on_device(config, game):
     return HandsEvaluator(config, game)

@@ -335,7 +335,9 @@ def summary(
     ("gradient steps", f"{last['gradient_steps']:,}"),
     (
       "loss",
-      loss is not None and f"{loss:.5f} in training, {held_out:.5f} on examples not yet trained on",
+      loss is not None
+      and f"{loss:.5f} in training"
+      + (f", {held_out:.5f} on examples not yet trained on" if held_out is not None else ""),
     ),
     ("gradient norm", loss is not None and f"{last['gradient_norm']:.3g}"),
     (

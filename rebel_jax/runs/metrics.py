@@ -282,7 +282,7 @@ def target_of_values(names: Iterable[str]) -> str:
 
   Mappings that went through JAX are sorted by name, so that none of them is the first.
   """
-  return next(name for name in names if name in ("value", "value_policy"))
+  return next(name for name in names if name in ("value", "value_policy", "average"))
 
 
 def buffer_age(in_buffer: int, examples: int, step: int) -> float:
@@ -297,7 +297,7 @@ def gradient_steps(state: TrainState) -> int:
   """Returns how many gradient steps were taken: a decay of the learning rate counts them."""
   find = optax.tree_utils.tree_get_all_with_path
   counts = [find(state.optimizer_state, name) for name in ("taken", "count")]
-  return int((counts[0] or counts[1])[0][1])
+  return max(int(number) for _, number in counts[0] or counts[1])
 
 
 @jax.jit

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import solvers
-from games.arguments import checked
+from games.arrays import checked
 from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
@@ -17,9 +17,7 @@ from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
 from rebel_jax.spots.study import hand_table
 from solvers import tuning
-from solvers.xla import run_ahead
-
-_TOGETHER = 64  # rivers that are solved between two reports of progress
+from solvers.xla import num_cores, run_ahead
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,12 +122,15 @@ def _solve_rivers(
   rows: dict[int, BoardRow] = {}
   given = 0  # rows are given in order, as soon as they are there
   pot = made[0].spot.pot
+  # Of a call that takes all cores; nothing ends it on the way.
+  spots = tuning.pieces().spots
+  together = 64 if spots is None else num_cores() * spots
   alike: dict[Shape, list[int]] = {}
   for i, shape in enumerate(shapes):
     alike.setdefault(shape, []).append(i)
   for shape, places in alike.items():
     # Equal parts: each number of spots is a program of its own.
-    size = -(-len(places) // -(-len(places) // _TOGETHER))
+    size = -(-len(places) // -(-len(places) // together))
     for start in range(0, len(places), size):
       part = places[start : start + size]
       rounded = [round_up(made[i].lines, shape=shape) for i in part]

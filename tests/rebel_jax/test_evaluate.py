@@ -138,4 +138,5 @@ def test_ctrl_c_prints_the_playthroughs_so_far(capsys, monkeypatch):
   found = json.loads(out)
   assert code == 130
   assert found["playthroughs"] == 2
+  assert found["interrupted"] is True
   assert found["course"] == [[2, found["exploitability"]]]

@@ -84,7 +84,7 @@ class Checked(UniformPlayer):
   """A uniform player who is told legal actions alone; burns are among those of chance."""
 
   def observe(self, action, infostate=None):
-    assert self._game.legal_actions(self._state[None])[0, action]
+    assert self.game.legal_actions(self._state[None])[0, action]
     super().observe(action, infostate)
 
 

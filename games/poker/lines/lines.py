@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked, integers
 from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
@@ -306,6 +306,8 @@ def make_lines(game: Holdem, *, permutations: np.ndarray | None = None) -> tuple
   if permutations is None:
     alike = find_alike(game, rows)
   else:
+    last = game.deck.num_cards - 1
+    permutations = integers("permutations", permutations, 0, last, ndim=2)
     alike = Alike(permutations, moved_hands(game, permutations), None)
   boards = enumerate_boards(game, alike)
   streets: list[Street] = []
@@ -490,6 +492,7 @@ class Follower:
   def follow(self, history: Sequence[int]) -> Place:
     """Returns the place after public actions of the game."""
     place = self.start()
+    self.spot.game.state_after(history, field="history")
     for move in history:
       place = self.step(place, int(move))
     return place

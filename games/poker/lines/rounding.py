@@ -1,18 +1,18 @@
 """Lines with numbers of hands and boards rounded up, so that spots of a kind share a program."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked
 from games.poker.lines.lines import Final, Group, Lines, Street
 
 # A program takes seconds to compile, a river milliseconds to solve and a turn seconds.
 _MOST_WASTE = 1.5
+_WIDTHS = (96, 192, 272, 384)
 
 Columns = list[tuple[np.ndarray, np.ndarray]]
 
@@ -21,6 +21,14 @@ def bucket(number: int, digits: int = 4) -> int:
   """Returns the least number not below `number` of those that have so many binary digits."""
   step = 1 << max(0, int(number).bit_length() - digits)
   return -(-number // step) * step
+
+
+def river_bucket(number: int) -> int:
+  """Returns the least number not below `number` of few, into which rivers of a spot fall together.
+
+  All hands with or without a flush are 272 and 96 classes, realistic ranges often up to 192.
+  """
+  return next((n for n in _WIDTHS if n >= number), bucket(number, 2))
 
 
 class Shape(NamedTuple):
@@ -71,7 +79,9 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
 
 def _holders(group: Group, to: Callable[[int], int]) -> tuple[int, ...]:
   """Returns the most hands that hold a card, of each player, rounded by `to`; 0 before the end."""
-  return (0, 0) if group.final is None else tuple(to(x.shape[2]) for x in group.final.member)
+  if group.final is None:
+    return 0, 0
+  return tuple(min(to(x.shape[2]), x.shape[1] - 1) for x in group.final.member)
 
 
 @checked
@@ -80,20 +90,19 @@ def round_up(
 ) -> tuple[Lines, Columns]:
   """Pads hands and boards with some of no reach; a few per cent more columns.
 
-  Of a river, which takes longer to compile than to solve, a fifth more, so that most boards share a
-  program.
+  Of a river, which takes longer to compile than to solve, more (`river_bucket`), so that of boards
+  of a spot three or so programs are compiled.
 
   Args:
     lines: from `make_lines`.
-    to: what numbers of hands are rounded to; None for so many binary digits, of a river two.
+    to: what numbers of hands are rounded to; None for `bucket`, of a river `river_bucket`.
     shape: how wide to make them; None for `shape_of(lines, to)`.
 
   Returns:
     The lines, and for each round and player the column there of each column `[W]`.
   """
   if shape is None:
-    digits = 2 if len(lines.streets) == 1 else 4
-    shape = shape_of(lines, to or functools.partial(bucket, digits=digits))
+    shape = shape_of(lines, to or (river_bucket if len(lines.streets) == 1 else bucket))
   streets: list[Street] = []
   columns: Columns = []
   totals: list[int] = []
