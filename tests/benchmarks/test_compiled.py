@@ -40,7 +40,7 @@ def test_kernels_of_a_turn_of_small_games():
     ("self-play liars_dice_1x4f_paper", {"kernels_a_turn": 28}, 0),
     ("training liars_dice_1x4f", {"kernels": 1_500}, 1),  # the number of steps is the host's
     ("training hunl_small", {}, 1),
-    ("training pog_kuhn", {}, 3),  # the rounds of a search, and gradient steps
+    ("training pog_kuhn", {}, 2),  # and that of gradient steps
   ],
 )
 def test_main_loops(program, most, waits):
