@@ -1,7 +1,6 @@
 """Monte Carlo CFR with tables: external and outcome sampling, plain or Linear, with baselines."""
 
 import dataclasses
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +12,7 @@ from solvers import validation
 from solvers.algorithms.named import vanilla_cfr
 from solvers.contrib.sampling.traversal import Policy, Sampler, Visits, make_sampler, traverse
 from solvers.sweeps.problem import make_problem
+from solvers.xla.compiler_options import Programs, work_on_trees
 
 _LARGE = 2**30  # nodes, before a count of 32 bits is full
 _RULE = vanilla_cfr().rule  # floors and discounts do not help where regrets are samples (thesis)
@@ -176,12 +176,12 @@ def solve_sampled(
     raise ValueError(f"num_iterations={number} must be even: players take turns")
   sampler = make_sampler(tree)
   state = algorithm.init(sampler) if state is None else state
-  state, policy = _run(sampler, state, key, number // 2, algorithm=algorithm)
+  run = _run[work_on_trees()]
+  state, policy = run(sampler, state, key, number // 2, algorithm=algorithm)
   return SampledSolution(policy, algorithm.nodes_touched(state), state)
 
 
-@functools.partial(jax.jit, static_argnames="algorithm")
-def _run(sampler, state, key, number, *, algorithm):
+def _traversals(sampler, state, key, number, *, algorithm):
   def both(i, state):
     keys = jax.random.split(jax.random.fold_in(key, i))
     for player in (0, 1):
@@ -191,3 +191,6 @@ def _run(sampler, state, key, number, *, algorithm):
   state = lax.fori_loop(0, number, both, state)
   problem = make_problem(sampler.tree, sampler.tree.prior)
   return state, problem.join(problem.normalise(problem.split(state.average)))
+
+
+_run = Programs(_traversals, static_argnames="algorithm")
