@@ -10,7 +10,7 @@ from jax import lax
 from games.public_tree import PublicTree
 from solvers import validation
 from solvers.algorithms.named import vanilla_cfr
-from solvers.contrib.sampling.traversal import Policy, Sampler, Visits, make_sampler, traverse
+from solvers.contrib.sampling.traversal import Policy, Sampler, make_sampler, traverse
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, work_on_trees
 
@@ -83,17 +83,6 @@ class MCCFR:
 
     return policy
 
-  def sample(self, sampler: Sampler, state: MCCFRState, key: jax.Array, player: int) -> Visits:
-    """Returns the visits of `player`'s traversals, `[B, V]`."""
-    shape = self.deals, sampler.num_draws(player, self.explore)
-    guesses = None if state.baseline is None else state.baseline[player]
-
-    def one(draws: jax.Array) -> Visits:
-      policy = self.policy(sampler, state)
-      return traverse(sampler, policy, draws, player, explore=self.explore, baseline=guesses)
-
-    return jax.vmap(one)(jax.random.uniform(key, shape, sampler.tree.dtype))
-
   def update(self, sampler: Sampler, state: MCCFRState, key: jax.Array, player: int) -> MCCFRState:
     """Adds what `player`'s traversals sample.
 
@@ -101,9 +90,13 @@ class MCCFR:
     as it plays to them. By outcome sampling they are the traverser's, divided by the probability of
     the visit.
     """
-    visits = self.sample(sampler, state, key, player)
-    weight = 1 + state.periods if self.period else 1
-    if self.explore is None:
+    policy, explore = self.policy(sampler, state), self.explore
+    guesses = None if state.baseline is None else state.baseline[player]
+    shape = self.deals, sampler.num_draws(player, explore)
+    visits = jax.vmap(
+      lambda draws: traverse(sampler, policy, draws, player, explore=explore, baseline=guesses)
+    )(jax.random.uniform(key, shape, sampler.tree.dtype))
+    if explore is None:
       counted = jnp.where(visits.player == 1 - player, 1.0, 0.0)
     else:
       counted = jnp.where(visits.player == player, visits.reach / visits.probability, 0.0)
@@ -111,26 +104,22 @@ class MCCFR:
     def add(table: jax.Array, rows: jax.Array) -> jax.Array:
       # Moves that are not there go to a row past the end, which is dropped.
       places = jnp.where(visits.moves >= 0, visits.moves, len(table)), visits.infostate[..., None]
-      return table.at[places].add((weight * rows).astype(table.dtype), mode="drop")
+      rows = rows * (1 + state.periods if self.period else 1)
+      return table.at[places].add(rows.astype(table.dtype), mode="drop")
 
-    average = add(state.average, counted[..., None] * visits.policy)
-    state = state._replace(regret=add(state.regret, visits.regret), average=average)
-    if self.baseline is not None and state.baseline is not None:
-      places = player, jnp.where(visits.node >= 0, visits.node, len(average)), visits.held
-      off = visits.value - state.baseline.at[places].get(mode="fill", fill_value=0.0)
-      guesses = state.baseline.at[places].add(self.baseline / self.deals * off, mode="drop")
-      state = state._replace(baseline=guesses)
-    nodes = state.nodes + (visits.node >= 0).sum(dtype=jnp.int32)
-    over = nodes >= self._length
-    return state._replace(nodes=nodes - over * self._length, periods=state.periods + over)
-
-  @property
-  def _length(self) -> int:
-    return self.period or _LARGE
-
-  def nodes_touched(self, state: MCCFRState) -> int:
-    """Returns how many nodes all traversals touched."""
-    return int(state.periods) * self._length + int(state.nodes)
+    if guesses is not None:
+      places = jnp.where(visits.node >= 0, visits.node, len(guesses)), visits.held
+      off = visits.value - guesses.at[places].get(mode="fill", fill_value=0.0)
+      guesses = guesses.at[places].add(self.baseline / self.deals * off, mode="drop")
+      guesses = state.baseline.at[player].set(guesses)
+    nodes, length = state.nodes + (visits.node >= 0).sum(dtype=jnp.int32), self.period or _LARGE
+    return MCCFRState(
+      regret=add(state.regret, visits.regret),
+      average=add(state.average, counted[..., None] * visits.policy),
+      baseline=guesses,
+      nodes=nodes % length,
+      periods=state.periods + nodes // length,
+    )
 
 
 class SampledSolution(NamedTuple):
@@ -178,7 +167,8 @@ def solve_sampled(
   state = algorithm.init(sampler) if state is None else state
   run = _run[work_on_trees()]
   state, policy = run(sampler, state, key, number // 2, algorithm=algorithm)
-  return SampledSolution(policy, algorithm.nodes_touched(state), state)
+  nodes = int(state.periods) * (algorithm.period or _LARGE) + int(state.nodes)
+  return SampledSolution(policy, nodes, state)
 
 
 def _traversals(sampler, state, key, number, *, algorithm):

@@ -43,7 +43,8 @@ def deals_of(tree: PublicTree) -> tuple[PublicTree, np.ndarray]:
   order = np.argsort(parent, kind="stable")
   rank = np.empty(len(parent), int)
   rank[order] = np.arange(len(parent)) - np.searchsorted(parent[order], parent[order])
-  dealt = (parent >= 0) & (kind[parent] == CHANCE)
+  outcomes = np.bincount(parent[1:], minlength=len(parent))[parent]
+  dealt = (parent >= 0) & (kind[parent] == CHANCE) & (outcomes > 1)
   # Of each deal on the way to a node, which outcome it was; -1 for deals to come.
   outcome = np.full((len(parent), tree.structure.depth), -1)
   count = np.zeros(len(parent), int)
@@ -55,14 +56,13 @@ def deals_of(tree: PublicTree) -> tuple[PublicTree, np.ndarray]:
   paths = itertools.product(*map(range, numbers))
   outcome = outcome[:, : len(numbers)]
   places = [np.flatnonzero(((outcome == x) | (outcome < 0)).all(axis=1)) for x in paths]
-  odds = np.where(dealt, np.bincount(parent[1:], minlength=len(parent))[parent], 1)
-  parts = [_part(tree, nodes, dealt, odds) for nodes in places]
+  parts = [_part(tree, nodes, np.where(dealt, outcomes, 1)) for nodes in places]
   if tree.depth_limited or len({(x.structure, x.action.tobytes()) for x in parts}) > 1:
     raise ValueError("tree must be whole, with the same game after every deal")
   return stack_trees(parts), np.stack(places)
 
 
-def _part(tree: PublicTree, nodes: np.ndarray, dealt: np.ndarray, odds: np.ndarray) -> PublicTree:
+def _part(tree: PublicTree, nodes: np.ndarray, odds: np.ndarray) -> PublicTree:
   place = np.full(tree.num_nodes + 1, -1)
   place[nodes] = np.arange(len(nodes))
   rows = {
@@ -88,7 +88,7 @@ def _part(tree: PublicTree, nodes: np.ndarray, dealt: np.ndarray, odds: np.ndarr
     rows["chance_probability"] = (chance * odds)[nodes].astype(tree.dtype)
   return dataclasses.replace(
     tree, structure=structure, parent=parent, payoff_index=index.astype(np.int32),
-    action=np.where(dealt, 0, tree.action)[nodes], payoff_scale=np.asarray(tree.payoff_scale)[ends],
+    action=np.where(odds > 1, 0, tree.action)[nodes], payoff_scale=tree.payoff_scale[ends],
     terminal_nodes=place[tree.terminal_nodes[ends]].astype(np.int32), **rows,
   )  # fmt: skip
 
