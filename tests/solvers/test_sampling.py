@@ -42,13 +42,13 @@ def eighths(tree, rng):
 
 def all_draws(sampler, player, explore):
   """Returns every sample of Kuhn once, as evenly likely draws `[K, num_draws]`."""
-  levels = np.cumsum((2, *sampler.sizes(player, explore)))
+  levels = np.cumsum(sampler.sizes(player, explore))
   slots = np.concatenate([np.arange(levels[i], levels[i + 1]) for i in range(3)])
   if explore is None:  # the traverser's nodes draw nothing
     slots = slots[1:3] if player == 0 else slots[[0, 2, 3, 4][: len(slots) - 1]]
   parts = 8 if explore is None else 16
   grid = [(np.arange(k) + 0.5) / k for k in (3, 2, *[parts] * len(slots))]
-  draws = np.full((np.prod([len(x) for x in grid]), sampler.num_draws(player, explore)), 0.5)
+  draws = np.full((np.prod([len(x) for x in grid]), sum(sampler.sizes(player, explore))), 0.5)
   draws[:, [0, 1, *slots]] = list(itertools.product(*grid))
   return draws
 

@@ -92,7 +92,7 @@ class MCCFR:
     """
     policy, explore = self.policy(sampler, state), self.explore
     guesses = None if state.baseline is None else state.baseline[player]
-    shape = self.deals, sampler.num_draws(player, explore)
+    shape = self.deals, sum(sampler.sizes(player, explore))
     visits = jax.vmap(
       lambda draws: traverse(sampler, policy, draws, player, explore=explore, baseline=guesses)
     )(jax.random.uniform(key, shape, sampler.tree.dtype))
@@ -149,7 +149,8 @@ def solve_sampled(
 
   Args:
     tree: whole, of moves that all see.
-    num_iterations: one player's update is one; player 0 is first. Even.
+    num_iterations: one player's update is one; player 0 is first. The last of an odd
+      number is left out.
     key: of the samples.
     algorithm: what is sampled, and how it is weighed.
     state: of a run to go on from; None to begin.
@@ -161,8 +162,6 @@ def solve_sampled(
     ValueError: an argument is not as above.
   """
   number = validation.check_integer("num_iterations", num_iterations)
-  if number % 2:
-    raise ValueError(f"num_iterations={number} must be even: players take turns")
   sampler = make_sampler(tree)
   state = algorithm.init(sampler) if state is None else state
   run = _run[work_on_trees()]

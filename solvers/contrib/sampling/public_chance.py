@@ -135,9 +135,8 @@ class SampledBoards(ByBoards):
 
   def visit_chunks(self, part: Any, number: int, k: jax.Array, player: int, visit, carry) -> Any:
     """Visits one chunk, whose values weigh as many times as there are chunks."""
-    key = jax.random.key(self.seed)
-    for x in (k.astype(jnp.int32), player, number):
-      key = jax.random.fold_in(key, x)
+    key = jax.random.fold_in(jax.random.key(self.seed), 2 * k.astype(jnp.int32) + player)
+    key = jax.random.fold_in(key, number)
     own, counted, values = visit(jax.random.randint(key, (), 0, part.num_chunks), carry)
     return own, counted, values * part.num_chunks
 
@@ -155,11 +154,11 @@ def _weigh(tables: Any, done: jax.Array, period: int) -> Any:
   """Multiplies sums by n / (n + 1) after the n-th period; `done` updates of each are made."""
   length = max(1, period // 2)
   factor = (done // length) / (done // length + 1.0)
-
-  def smaller() -> Any:
-    return jax.tree.map(lambda x: (x * factor).astype(x.dtype), tables)
-
-  return lax.cond(done % length == 0, smaller, lambda: tables)
+  return lax.cond(
+    done % length == 0,
+    lambda: jax.tree.map(lambda x: (x * factor).astype(x.dtype), tables),
+    lambda: tables,
+  )
 
 
 @validation.checked
@@ -171,7 +170,8 @@ def solve_chance_sampled(
   Args:
     tree: whole, with the same game after every deal; or lines of more than one round, whose last
       deal is sampled, a few boards at a time.
-    num_iterations: one player's update is one; player 0 is first. Even.
+    num_iterations: one player's update is one; player 0 is first. The last of an odd
+      number is left out.
     seed: of the draws.
     period: iterations after which regrets and policies weigh one more (Linear); None for never.
 
@@ -182,8 +182,6 @@ def solve_chance_sampled(
     ValueError: an argument is not as above.
   """
   number = validation.check_integer("num_iterations", num_iterations)
-  if number % 2:
-    raise ValueError(f"num_iterations={number} must be even: players take turns")
   if isinstance(tree, Lines):
     run, read = boards_on(tree, SampledBoards(_CFR, seed=seed, period=period), None)
     return Solution(exploitability=float(run(number)), average_policy=read(), iterations=number)

@@ -77,13 +77,10 @@ class Sampler:
   capacity: tuple[tuple[int, ...], tuple[int, ...]] = dataclasses.field(metadata={"static": True})
 
   def sizes(self, player: int, explore: float | None = None) -> tuple[int, ...]:
-    """Returns the number of slots of each level; see `traverse`."""
-    full = self.capacity[player]
-    return full if explore is None else (1,) * len(full)
-
-  def num_draws(self, player: int, explore: float | None = None) -> int:
-    """Returns how many random numbers a traversal takes."""
-    return 2 + sum(self.sizes(player, explore))
+    """Returns how many draws the deal and the slots of each level take; see `traverse`."""
+    return (
+      (2, *self.capacity[player]) if explore is None else (2, *[1] * len(self.capacity[player]))
+    )
 
 
 def make_sampler(tree: PublicTree) -> Sampler:
@@ -146,7 +143,7 @@ def traverse(
   Args:
     sampler: of the tree.
     policy: of both players; moves beyond a node's are ignored. `table_policy` reads a table.
-    draws: `[num_draws]` random numbers, even in [0, 1): two for the deal, one for each slot.
+    draws: `[sum of sizes]` random numbers, even in [0, 1): two for the deal, one for each slot.
     player: the traverser, 0 or 1; static.
     explore: None for external sampling; for outcome sampling how much of the traverser's choice of
       its one move is uniform.
@@ -156,7 +153,7 @@ def traverse(
     The visits.
   """
   hands, chance = _deal(sampler, draws[:2])
-  sizes = sampler.sizes(player, explore)
+  _, *sizes = sampler.sizes(player, explore)
   # Of a slot: the traverser's reach by its policy, that by which it is sampled, and all others'.
   node, odds = jnp.zeros(1, jnp.int32), jnp.ones((1, 3), draws.dtype)
   levels = []
