@@ -33,7 +33,7 @@ from rebel_jax.training.targets.target import init_params
 from solvers import solve_boards
 from solvers.algorithms.by_boards import ByBoards
 from solvers.sweeps.lines.parts import layout, make_parted_problem
-from solvers.xla.compiler_options import Work, options_for
+from solvers.xla import Work, options_for
 
 _TURNS = 128  # of a solve
 

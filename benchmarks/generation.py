@@ -26,7 +26,7 @@ from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.loop import DEVICES
 from rebel_jax.training.self_play import SelfPlay
 from rebel_jax.training.setup import make_network, make_setup
-from solvers.xla.compiler_options import Programs
+from solvers.xla import Programs
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,7 @@ from rich.table import Table
 
 from benchmarks import checks, measurements, timing
 from rebel_jax.runs.metrics import describe_environment, read_metrics
-from solvers.xla.cores import num_cores
+from solvers.xla import num_cores
 
 _BENCHMARK = {"benchmark": "machine"}
 _IDENTITY = ("device", "platform", "devices", "versions", "git_commit")

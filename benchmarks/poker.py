@@ -4,6 +4,7 @@
   python -m benchmarks.poker rivers  rivers of random boards, pots and beliefs, solved in a batch
   python -m benchmarks.poker ranges  updates of ranges of 167 and 250 hands, on trees and as lines
   python -m benchmarks.poker flop    a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
+  python -m benchmarks.poker spots   updates of realistic spots as lines, for one core (`taskset`)
 
 An iteration is one player's update. Prints JSON lines. With `--suits merged` hands that suits
 cannot tell apart are one infostate (`games.poker.MergedSuits`).
@@ -12,6 +13,7 @@ cannot tell apart are one infostate (`games.poker.MergedSuits`).
 import dataclasses
 import resource
 import time
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import jax
@@ -22,6 +24,7 @@ import games
 import solvers
 from benchmarks import timing
 from games.poker import (
+  RANKS,
   TEH,
   BetSizes,
   Deck,
@@ -34,7 +37,7 @@ from games.poker import (
 from games.poker.lines import Lines, make_lines, round_up
 from rebel_jax import devices
 from rebel_jax.spots import solved as spot
-from solvers.xla.cores import num_cores
+from solvers.xla import num_cores
 
 BETS = {"teh": TEH, "teh_one_bet": dataclasses.replace(TEH, max_raises=1)}
 Suits = Literal["merged", "apart"]
@@ -44,7 +47,7 @@ Suits = Literal["merged", "apart"]
 class Options:
   """Time hold'em."""
 
-  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop"]]
+  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop", "spots"]]
   """What to time."""
   bets: str = "teh"
   """The bets of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round."""
@@ -323,6 +326,48 @@ def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5)
   )
 
 
+def spots() -> Iterator[dict[str, Any]]:
+  """Times DCFR's updates on lines of realistic ranges, and of full ones, by processor time.
+
+  Looks at the exploitability are told from updates by their numbers, which grow.
+  """
+  every = ",".join(f"{rank}2{suit}+" for rank in RANKS[1:] for suit in "so") + ",22+"
+  teh_river = RiverEndgame(board="3s7hTdKsAc", bets=TEH)
+  one_bet = TurnEndgame(bets=BETS["teh_one_bet"])
+  full = spot.Spot("3s7hTdKs", every, every, pot=200, stack=900, bets="75%,a")
+  made: dict[str, tuple[Holdem, int]] = {
+    "river": (teh_river.only(overlapping_ranges(teh_river, (163, 243), 270)), 6000),
+    "turn": (one_bet.only(overlapping_ranges(one_bet, (167, 250), 270)), 300),
+    "full turn": (full.game(), 100),
+    "flop": (FLOP.game(), 72),
+  }
+  for name, (game, number) in made.items():
+    lines, _ = round_up(make_lines(game)[0])
+    looks: list[tuple[int, float]] = []
+
+    def look(found: solvers.Solution, looks: list[tuple[int, float]] = looks) -> None:
+      looks.append((found.iterations, time.process_time()))
+
+    solvers.solve(
+      lines,
+      algorithm=solvers.discounted_cfr(),
+      target=0,
+      num_iterations=number,
+      progress=look,
+    )
+    updates, seconds = np.diff(looks, axis=0).T
+    weights = 1 / np.sqrt(seconds)[:, None]
+    design = np.stack([updates, np.ones(len(updates))], axis=1) * weights
+    (per_update, _), *_ = np.linalg.lstsq(design, seconds * weights[:, 0], rcond=None)
+    yield row(
+      "spots",
+      spot=name,
+      lines=lines.num_nodes,
+      columns=[sum(x.boards * x.width(p) for x in lines.streets[-1].groups) for p in (0, 1)],
+      processor_milliseconds_per_update=timing.significant(1000 * per_update, 3),
+    )
+
+
 def main(options: Options) -> None:
   """Measures one part and prints it."""
   if options.part == "update":
@@ -333,6 +378,9 @@ def main(options: Options) -> None:
     devices.make_devices(num_cores())
     devices.enable_cache()
     timing.say(flop(None if options.tables == "none" else options.tables))
+  elif options.part == "spots":
+    for figures in spots():
+      timing.say(figures)
   else:
     solve = merged_rivers if options.suits == "merged" else rivers
     timing.say(solve(options.number, options.iterations or 256))

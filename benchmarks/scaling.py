@@ -23,7 +23,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 import games
 from benchmarks import timing
 from games import PublicTree
-from solvers.xla.cores import num_cores
+from solvers.xla import num_cores
 
 
 @dataclasses.dataclass(frozen=True)

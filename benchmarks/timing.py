@@ -24,7 +24,7 @@ from games import Game, PublicTree
 from rebel_jax import flags
 from rebel_jax.checkpoints.files import check_picture
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 
 GAMES: dict[str, Callable[[], Game]] = {
   "kuhn": functools.partial(games.make, "kuhn_poker"),

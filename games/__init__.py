@@ -4,11 +4,10 @@ import importlib
 import pkgutil
 
 from games import rules
-from games.build import build_public_tree
-from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
+from games.build import build_public_tree, stack_trees, take
+from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, make, register, registered_games
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
-from games.registry import make, register, registered_games
 from games.rules.coin_toss import CoinToss
 from games.rules.connect_four import ConnectFour
 from games.rules.go import Go
@@ -19,7 +18,6 @@ from games.rules.matrix_game import MatrixGame
 from games.rules.rock_paper_scissors import RockPaperScissors
 from games.rules.scotland_yard import ScotlandYard
 from games.rules.tic_tac_toe import TicTacToe
-from games.stack import stack_trees, take
 from games.tabulate import Tabulated, tabulate
 
 # A game registers itself, so a new one is a new file and nothing else.

@@ -1,5 +1,6 @@
 """Kinds of arguments, by a function's own annotations, and what errors show of a value."""
 
+import difflib
 import functools
 import inspect
 import reprlib
@@ -16,6 +17,7 @@ _REPR = reprlib.Repr()
 vars(_REPR).update(maxlist=20, maxtuple=20, maxdict=20, maxstring=100, maxother=100)
 _REAL = (np.floating, np.integer, np.bool_)
 _LISTS = (list, tuple, range, set, frozenset, np.ndarray)
+MAX_COUNT = 2**31 - 1
 _NUMBER = (int, float, np.floating, np.integer)
 
 
@@ -25,10 +27,25 @@ def short(value: Any) -> str:
   return line if len(line) <= 200 else f"{line[:98]}...{line[-98:]}"
 
 
+def unknown_name(field: str, value: object, known: Iterable[str]) -> str:
+  """Returns the sentence about a name that is not one of `known`, with the nearest as a hint."""
+  known = list(known)
+  close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+  hint = f" (did you mean {close[0]!r}?)" if close else ""
+  return f"{field}={short(value)} is unknown{hint}; known: {', '.join(known) or 'none'}"
+
+
 def is_whole(value: Any, least: float = -np.inf, most: float = np.inf) -> bool:
   """Says whether `value` is an integer, Python's or numpy's, from `least` to `most`."""
   whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
   return whole and least <= value <= most
+
+
+def check_integer(name: str, value: Any, *, least: int = 1, most: int = MAX_COUNT) -> int:
+  """Returns `value` if it is an integer from `least` to `most`."""
+  if not is_whole(value, least, most):
+    raise ValueError(f"{name}={short(value)} must be an integer, at least {least}, at most {most}")
+  return int(value)
 
 
 def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None = None) -> Any:
@@ -63,18 +80,16 @@ def _is_array(value: Any) -> bool:
   return array and any(jax.dtypes.issubdtype(dtype, real) for real in _REAL)
 
 
-def _is_scalar(value: Any) -> bool:
-  """Says whether a value is an array of one real number, which may be traced."""
-  return getattr(value, "ndim", None) == 0 and _is_array(value)
-
-
 Kind = tuple[Callable[[Any], bool], str]  # whether a value is of it, and words for it
 _KINDS: dict[Any, Kind] = {
   int: (is_whole, "an integer"),
   **dict.fromkeys(
     (float, typing.SupportsFloat),
     (
-      lambda x: (isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x) or _is_scalar(x),
+      lambda x: (
+        (isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x)
+        or (getattr(x, "ndim", None) == 0 and _is_array(x))  # one real number, which may be traced
+      ),
       "a number, not NaN",
     ),
   ),
@@ -138,7 +153,7 @@ def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) ->
   for name in arguments.keys() & annotations.keys():
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
-      named = arguments.get("field", name) if name == "text" else name
+      named = arguments.get("field", name) if name in ("text", "history") else name
       raise TypeError(f"{named}={short(arguments[name])} must be {words}")
     if name == "seed" and np.min(arguments[name]) < 0:
       raise ValueError(f"seed={arguments[name]} must be at least 0")

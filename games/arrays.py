@@ -11,11 +11,33 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from games.arguments import as_array, check_fields, checked, integers, is_whole, kind_of, short
+from games.arguments import (
+  as_array,
+  check_fields,
+  check_integer,
+  checked,
+  integers,
+  is_whole,
+  kind_of,
+  short,
+)
 
 __all__ = [
-  "Rows", "as_array", "check_fields", "check_rows", "checked", "integers", "is_finite", "is_whole",
-  "kind_of", "lookup", "one", "short", "whole_numbers", "with_columns",
+  "Rows",
+  "as_array",
+  "check_fields",
+  "check_integer",
+  "check_rows",
+  "checked",
+  "integers",
+  "is_finite",
+  "is_whole",
+  "kind_of",
+  "lookup",
+  "one",
+  "short",
+  "whole_numbers",
+  "with_columns",
 ]  # fmt: skip
 
 Rows = TypeVar("Rows", np.ndarray, jax.Array)  # a function takes and returns one of the two

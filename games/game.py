@@ -9,17 +9,21 @@ their argument, so that numpy builds trees with them and JAX runs the same rules
 
 import abc
 import functools
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from games.arguments import unknown_name
 from games.arrays import Rows, check_rows, checked, integers, short
-from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs, HoleCards, Pairs
-from games.walk import walk
+from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, walk
 
-__all__ = ["CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Words"]
+__all__ = [
+  "CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Words", "make", "register",
+  "registered_games",
+]  # fmt: skip
 
 
 class MoverMoves(NamedTuple):
@@ -35,7 +39,13 @@ class MoverMoves(NamedTuple):
 
 
 class Words:
-  """Readable words for a game's states and actions, with defaults that games replace."""
+  """Readable words for a game's states and actions, with defaults that games replace.
+
+  Attributes:
+    text: the rules in a few lines, for human players; empty by default.
+  """
+
+  text: str = ""
 
   def action_name(self, action: int) -> str:
     """Returns a short name of a public action for people to read."""
@@ -43,26 +53,22 @@ class Words:
 
   def describe(self, history: Sequence[int], action: int) -> str:
     """Returns a readable description of `action` after `history`; by default its name."""
-    del history
     return self.action_name(action)
 
   def situation(self, history: Sequence[int]) -> str:
     """Returns a readable description of the state after `history`; empty if actions suffice."""
-    del history
     return ""
 
   def explain(self) -> str:
-    """Returns the rules in a few lines, for human players; empty by default."""
-    return ""
+    """Returns the rules in a few lines, for human players; by default `text`."""
+    return self.text
 
   def infostate_name(self, player: int, infostate: int) -> str:
     """Returns a short name of an infostate for people to read."""
-    del player
     return str(infostate)
 
   def hidden_move_name(self, player: int, action: int, infostate: int) -> str:
     """Returns a short name of a move of which the other sees `action`, by what is held then."""
-    del action
     return self.infostate_name(player, infostate)
 
 
@@ -461,3 +467,47 @@ def check_is_game(game) -> None:
   """
   if not isinstance(game, Game):
     raise TypeError(f"game={short(game)} must be a games.Game, as games.make returns it")
+
+
+_REGISTRY: dict[str, Callable[..., Game]] = {}  # games by name
+
+
+@checked
+def register(name: str, constructor: Callable[..., Game]) -> None:
+  """Makes `games.make(name, **parameters)` call `constructor(**parameters)`.
+
+  Raises:
+    TypeError: an argument is of another kind.
+    ValueError: the name is taken.
+  """
+  if name in _REGISTRY:
+    raise ValueError(f"name={name!r} is already registered; choose another")
+  _REGISTRY[name] = constructor
+
+
+def registered_games() -> tuple[str, ...]:
+  """Returns the names of registered games, sorted."""
+  return tuple(sorted(_REGISTRY))
+
+
+def make(name: str, **parameters) -> Game:
+  """Makes a game from its registered name and its parameters.
+
+  Raises:
+    ValueError: the name is unknown or a parameter has a value that the game does not allow.
+    TypeError: the game has no such parameter.
+  """
+  if not isinstance(name, str) or name not in _REGISTRY:
+    raise ValueError(unknown_name("game", name, registered_games()))
+  constructor = _REGISTRY[name]
+  declared = inspect.signature(constructor).parameters
+  several = [x for x, parameter in declared.items() if parameter.kind.name.startswith("VAR")]
+  allowed = [x for x in declared if x not in several]
+  for parameter in parameters:
+    if parameter not in allowed and not several:
+      names = ", ".join(allowed) or "none"
+      raise TypeError(f"{name} has no parameter {parameter!r}; it takes: {names}")
+  # A deck of ranks 56789 is a number on the command line.
+  texts = [x for x in allowed if declared[x].annotation in (str, "str")]
+  digits = {x: str(y) for x, y in parameters.items() if x in texts and type(y) is int}
+  return constructor(**parameters | digits)

@@ -208,7 +208,6 @@ class DensePairs(Pairs):
     return DensePairs(self.weights, payoffs), index.reshape(-1)
 
   def columns(self, dealt):
-    del dealt
     compatible = self.compatible and len(self.weights) == 1
     return {"pair_weights": self.weights, "payoffs": self.payoffs, "compatible": compatible}
 
@@ -257,7 +256,6 @@ class HoleCards(Pairs):
     return False
 
   def deal(self, beliefs, pair_index, rng):
-    del pair_index
     mass = compatible_mass(beliefs[1], self.held)
     first = beliefs[0] * np.where(mass > _ROUNDING, mass, 0.0)
     own = int(rng.choice(len(first), p=first / first.sum()))
@@ -265,7 +263,6 @@ class HoleCards(Pairs):
     return own, int(rng.choice(len(second), p=second / second.sum()))
 
   def weight_table(self, pair_index):
-    del pair_index
     return 1.0 - (self.held @ self.held.T > 0)
 
   def payoff_table(self, payoff_index):
@@ -281,7 +278,6 @@ class HoleCards(Pairs):
     return np.sign(first - second)
 
   def mass(self, pair_index, reach, player):
-    del pair_index, player
     return compatible_mass(reach, self.held)
 
   def root_mass(self, pair_index, beliefs):
@@ -303,7 +299,6 @@ class HoleCards(Pairs):
     return np.ones(len(payoff_index))
 
   def used(self, payoff_index, pair_index):
-    del pair_index
     # A subgame on the river has one of all boards, and one before it often none.
     boards = np.unique(payoff_index[payoff_index > 0])
     index = np.where(payoff_index > 0, 1 + np.searchsorted(boards, payoff_index), 0)

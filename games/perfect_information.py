@@ -105,13 +105,11 @@ class Stones(PerfectInformation):
   Attributes:
     columns, rows: names of the picture's, from the left and from above.
     places: names of all actions.
-    text: what moves mean and who wins.
   """
 
   columns: Sequence[str]
   rows: Sequence[str]
   places: Sequence[str]
-  text: str
 
   def board(self, state: Array) -> Array:
     """Returns the stones as they lie: `[rows, columns]`."""
@@ -129,9 +127,6 @@ class Stones(PerfectInformation):
     ]
     below = " ".join([" " * side, *(name.rjust(wide) for name in self.columns)])
     return "\n  ".join([*lines, below])
-
-  def explain(self) -> str:
-    return self.text
 
 
 def by_letters(size: int) -> tuple[list[str], list[str], list[str]]:

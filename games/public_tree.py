@@ -10,14 +10,13 @@ layout and what it was measured against.
 
 import dataclasses
 import functools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from games.arguments import checked
-from games.kinds import CHANCE, LEAF, PADDING, TERMINAL
 
 __all__ = [
   "LEAF",
@@ -32,6 +31,14 @@ __all__ = [
   "note_changes",
   "plan_sweeps",
 ]
+
+# Kinds of public states and of nodes: the mover, or none.
+PLAYER_0 = 0
+PLAYER_1 = 1
+CHANCE = 2
+TERMINAL = 3
+LEAF = 4  # a decision or chance state at the depth limit; its value comes from outside
+PADDING = 5  # a node of the common shape of stacked trees that this tree does not have
 
 Array = jax.Array | np.ndarray  # numpy in a built tree, JAX's own while traced
 
@@ -336,3 +343,78 @@ def largest_payoff(tree: PublicTree) -> Array:
   # Payoffs are there times the weights of pairs, known where one table of weights is for all.
   least = xp.where(weights > 0, weights, weights.max()).min() if len(weights) == 1 else 1.0
   return xp.maximum(largest * xp.abs(tree.payoffs).max() / least, xp.finfo(tree.dtype).tiny)
+
+
+def payoff_bound(tree: PublicTree) -> Array:
+  """Returns a bound of what a player can win, once payoffs are multiplied by weights: a scalar."""
+  xp: Any = tree.payoffs.__array_namespace__()
+  scale = xp.abs(tree.payoff_scale).max() if tree.payoff_scale.shape[-1] else 1.0
+  return xp.abs(tree.payoffs).max() * xp.maximum(scale, 1.0)
+
+
+class Depth(NamedTuple):
+  """Public states after as many actions, and the moves from them.
+
+  Attributes:
+    first: the number of the first state; those of earlier levels come before.
+    states: `[n, S]`.
+    kind: `[n]` who moves, or `TERMINAL`.
+    parent: `[m]` the place in `states` that each move is made from.
+    action: `[m]` the move.
+    child: `[m]` the number of the state that it leads to.
+    after: `[m, S]` that state.
+  """
+
+  first: int
+  states: np.ndarray
+  kind: np.ndarray
+  parent: np.ndarray
+  action: np.ndarray
+  child: np.ndarray
+  after: np.ndarray
+
+
+def walk(
+  game: Any,
+  state: np.ndarray,
+  *,
+  merge: str = "",
+  goes_on: Callable[[np.ndarray], np.ndarray] | None = None,
+  most: float = np.inf,
+) -> Iterator[Depth]:
+  """Yields the levels below a public state, itself the first.
+
+  Args:
+    game: the rules.
+    state: `[S]`.
+    merge: `"level"` for equal states of a level as one, whose numbers then begin at zero in each
+      level; `"game"` for equal states as one wherever they are; else each history has its own.
+    goes_on: says below which of `[n, S]` states, not terminal, there are more; None for all.
+    most: how many states there may be, histories where equal ones are not one.
+
+  Raises:
+    ValueError: there are more.
+  """
+  newest, first = np.asarray(state)[None], 0
+  seen = {newest[0].tobytes(): 0}
+  while len(newest):
+    kind = np.asarray(game.actor(newest))
+    places = np.flatnonzero(kind != TERMINAL)
+    if goes_on is not None:
+      places = places[goes_on(newest[places])]
+    parent, action = np.nonzero(game.legal_actions(newest[places]))
+    parent = places[parent]
+    after = np.asarray(game.next_states(newest[parent], action), newest.dtype)
+    last = first + len(newest)
+    if merge == "level":
+      seen, last = {}, 0
+    child, following = last + np.arange(len(after)), after
+    if merge:
+      keys = [row.tobytes() for row in after]
+      child = np.array([seen.setdefault(key, len(seen)) for key in keys], int)
+      numbers, rows = np.unique(child, return_index=True)
+      following = after[rows[numbers >= last]]
+    if child.max(initial=0) >= most:
+      raise ValueError(f"{game!r} has more than {most} public states; allow more")
+    yield Depth(first, newest, kind, parent, action, child, after)
+    newest, first = following, last

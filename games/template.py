@@ -16,8 +16,7 @@ import numpy as np
 
 from games.build import add_payoff_runs, level_shape
 from games.game import Game
-from games.kinds import CHANCE, PADDING, TERMINAL
-from games.public_tree import PublicTree, TreeStructure, group_of
+from games.public_tree import CHANCE, PADDING, TERMINAL, PublicTree, TreeStructure, group_of
 
 _MOST_UNROLLED = 2  # levels that are filled one by one; of more a loop is compiled once
 
@@ -43,11 +42,6 @@ class Template:
     """Whether a player moves anywhere."""
     return min(self.kind) < CHANCE
 
-  @property
-  def num_decisions(self) -> int:
-    """How many nodes are a player's."""
-    return sum(kind < CHANCE for kind in self.kind)
-
 
 class Node:
   """A node of a template in the making.
@@ -66,10 +60,10 @@ class Node:
 def make_template(root: Node) -> Template:
   """Returns the template of the tree below `root`, its nodes in the order of `PublicTree`."""
   level, levels, action, kind, payoff = [(root, -1, 0)], [], [], [], []
-  above: np.ndarray | None = None
+  above = np.zeros(0, int)
   while level:
-    kinds = np.array([node.kind for node, _, _ in level])
-    levels.append(level_shape(kinds, np.array([parent for _, _, parent in level]), above))
+    kinds, parents = (np.array(x) for x in zip(*((node.kind, place) for node, _, place in level)))
+    levels.append(level_shape(group_of(kinds), parents, above[parents] if len(above) else above))
     action += [move for _, move, _ in level]
     kind += kinds.tolist()
     payoff += [node.payoff for node, _, _ in level if node.kind == TERMINAL]
@@ -102,23 +96,18 @@ class Templates(Protocol):
   @property
   def one_start(self) -> bool:
     """Whether all games start in the same public state."""
-    ...
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
     """Returns public states that games start in: `[number, S]`; `key` is consumed."""
-    ...
 
   def number_of(self, states: jax.Array) -> jax.Array:
     """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
-    ...
 
   def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
     """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
-    ...
 
   def next_states(self, states: jax.Array, actions: jax.Array) -> jax.Array:
     """Returns the states after `actions` `[n]`, and after what must follow: `[n, S]`."""
-    ...
 
   def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Draws outcomes of chance `[n]`, and returns how many each stands for `[n]`.
@@ -126,15 +115,12 @@ class Templates(Protocol):
     Called where a template does not name them. `above` `[n, S]` are the states they are drawn at;
     at level 1 all are the root's.
     """
-    ...
 
   def possible(self, states: jax.Array) -> jax.Array:
     """Returns which infostates the rules allow in `states`: `[n, P, H]`."""
-    ...
 
   def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
     """Returns `Pairs.columns`, without `dealt`, for a root and its ends `[T, S]`."""
-    ...
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))  # a program that asks twice traces it once
@@ -269,9 +255,12 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   return tree.astype(dtype)
 
 
-def node_features(game: Game, tree: PublicTree) -> jax.Array:
-  """Returns each decision's public state as the player who moves sees it: `[N, F]`, else zero."""
-  kind = jnp.asarray(tree.kind)[:, None]
-  state = jnp.asarray(tree.state)
-  first, second = (game.features(state, player) for player in (0, 1))
-  return jnp.where(kind == 0, first, jnp.where(kind == 1, second, 0.0))
+def node_features(game: Game, tree: PublicTree) -> Any:
+  """Returns each decision's public state as the player who moves sees it: `[..., N, F]`, else zero.
+
+  `tree` is one or a stack; arrays are of the kind of its own.
+  """
+  xp: Any = tree.kind.__array_namespace__()
+  kind, rows = tree.kind[..., None], xp.reshape(tree.state, (-1, tree.state.shape[-1]))
+  first, second = (game.features(rows, p).reshape(*kind.shape[:-1], -1) for p in (0, 1))
+  return xp.where(kind == 0, first, xp.where(kind == 1, second, 0.0)).astype(tree.dtype)

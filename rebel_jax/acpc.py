@@ -86,14 +86,12 @@ def play(options: Options, log: Callable[[int], None] = lambda chips: None) -> l
   """
   chosen = {name: getattr(options, name) for name in _SETTINGS}
   settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-  seed = options.seed
-  if seed is None:
-    seed = int(np.random.default_rng().integers(2**31))
+  drawn = int(np.random.default_rng().integers(2**31))
   seated = make_chip_player(
     options.run,
     rules=dict(options.game_params),
     off_tree=options.off_tree,
-    seed=seed,
+    seed=drawn if options.seed is None else options.seed,
     **settings,
   )
   seated.warm_up()

@@ -1,17 +1,15 @@
 """Devices, their memory and processes, and the cache of compiled programs."""
 
 import contextlib
-import hashlib
 import os
-import platform
-import sys
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+import psutil
 
 from rebel_jax.config.config import Config, ConfigError
+from solvers import native
 from solvers.xla import num_cores
 
 
@@ -20,26 +18,11 @@ def enable_cache() -> None:
 
   `JAX_COMPILATION_CACHE_DIR` chooses another folder; `JAX_ENABLE_COMPILATION_CACHE=0` none.
   """
-  base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-  # Where nobody knows the user, as in some containers, there is no home.
-  if not os.environ.get("JAX_COMPILATION_CACHE_DIR") and os.path.isabs(base):
-    jax.config.update("jax_compilation_cache_dir", os.path.join(base, "rebel-jax", _machine()))
+  folder = native.cache_folder()
+  if not os.environ.get("JAX_COMPILATION_CACHE_DIR") and folder is not None:
+    jax.config.update("jax_compilation_cache_dir", str(folder))
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
   jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-def _machine() -> str:
-  """Returns a name for this kind of processor.
-
-  Programs compiled for one CPU may not run on another, and home folders are shared on clusters.
-  """
-  text = platform.machine() + platform.processor()
-  try:
-    info = Path("/proc/cpuinfo").read_text().splitlines()
-    text += next((line for line in info if line.startswith(("flags", "Features"))), "")
-  except OSError:
-    pass
-  return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 _FLAG = "xla_force_host_platform_device_count"
@@ -95,10 +78,16 @@ def is_exhausted(error: BaseException) -> bool:
 def device_memory() -> int | None:
   """Returns bytes in use on the first device; on a CPU those that the process has resident."""
   device = jax.local_devices()[0]
-  stats = device.memory_stats()
-  if stats and "bytes_in_use" in stats:
-    return int(stats["bytes_in_use"])
-  return resident_memory() if device.platform == "cpu" else None
+  resident = psutil.Process().memory_info().rss if device.platform == "cpu" else None
+  return (device.memory_stats() or {}).get("bytes_in_use", resident)
+
+
+def memory_limit() -> int | None:
+  """Returns the bytes of the first device, None where it does not say."""
+  device = jax.local_devices()[0]
+  if device.platform == "cpu":
+    return psutil.virtual_memory().total
+  return (device.memory_stats() or {}).get("bytes_limit")
 
 
 def memory_of(program: jax.stages.Compiled) -> tuple[float, float, float] | None:
@@ -106,31 +95,11 @@ def memory_of(program: jax.stages.Compiled) -> tuple[float, float, float] | None
 
   None where the compiler or the device does not say.
   """
-  sizes, device = program.memory_analysis(), jax.local_devices()[0]
-  limit = (device.memory_stats() or {}).get("bytes_limit")
-  if device.platform == "cpu" and sys.platform != "win32":
-    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+  sizes, limit = program.memory_analysis(), memory_limit()
   if sizes is None or limit is None:
     return None
   beside = sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
   return 1e-9 * sizes.argument_size_in_bytes, 1e-9 * beside, 1e-9 * limit
-
-
-def resident_memory() -> int | None:
-  """Returns this process's resident memory in bytes; its peak where the system has no other figure.
-
-  None on Windows, which says neither.
-  """
-  try:
-    import resource
-  except ImportError:
-    return None
-  try:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
-  except (OSError, ValueError, IndexError):
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 _VARIABLES = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")

@@ -126,14 +126,13 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
     ConfigError: an option is about exploitability, which is not measured.
   """
   if config.grows:
-    at_once = False if options.at_once else None
     search = make_search(
       config,
       evaluation=True,
       simulations=options.simulations,
       per_update=options.per_update,
       mix=options.mix,
-      alternating=at_once,
+      alternating=False if options.at_once else None,
     )
     return {"final_playthroughs": options.seeds}, {"search": search}
   changes = {

@@ -19,7 +19,7 @@ import tyro
 
 from rebel_jax import devices
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, RunError
+from rebel_jax.config.allowed import ConfigError, RunError, in_config_errors
 from rebel_jax.config.config import KINDS, Search
 from rebel_jax.config.own import import_module
 from rebel_jax.runs.display import Display
@@ -97,10 +97,8 @@ def import_own(argv: Sequence[str]) -> tuple[str | None, list[str]]:
   """
   reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
   reader.add_argument("--module")
-  try:
+  with in_config_errors("command line", argparse.ArgumentError):
     asked, others = reader.parse_known_args(argv)
-  except argparse.ArgumentError as error:
-    raise ConfigError(f"command line: {error}") from None
   if asked.module is not None:
     import_module(asked.module)
   return asked.module, others
@@ -138,7 +136,9 @@ def take_any_text() -> None:
       stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
 
 
-def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
+def command(
+  body: Callable[[], int | None], *, is_process: bool = True, interrupted: str = "\ninterrupted"
+) -> int:
   """Runs what a command does and returns its exit code.
 
   What a terminal cannot show is written as escapes. Refused settings, Ctrl-C and a standard output
@@ -148,6 +148,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     body: the command; None counts as 0.
     is_process: whether the process is for it alone. Ctrl-C then ends that at once: where Python
       unloads itself while devices still compute, it crashes.
+    interrupted: the sentence about Ctrl-C.
   """
   take_any_text()
   if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while it was loaded
@@ -170,7 +171,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
       return fail(end.code)
     raise
   except (KeyboardInterrupt, Interrupted) as stopped:
-    complain("\ninterrupted")
+    complain(interrupted)
     code = 128 + getattr(stopped, "signal", signal.SIGINT)
     if is_process:
       os._exit(code)

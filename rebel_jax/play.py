@@ -18,7 +18,7 @@ import games
 import solvers
 from games import Game, LiarsDice
 from games.poker import Holdem, betting
-from games.poker.hands import category, evaluate
+from games.poker.cards import category, evaluate
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher
@@ -67,10 +67,6 @@ class Options:
   seat: Annotated[int | None, allowed.optional(allowed.integer(0, 1))] = None
   games: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
   seed: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
-
-
-class QuitError(Exception):
-  """The person has had enough."""
 
 
 class ChipSeat:
@@ -244,13 +240,10 @@ class Terminal:
     return self.in_suits(name)
 
   def answer(self, prompt: str) -> str:
-    """Returns the line typed; raises QuitError for quit, or at the end of the input."""
-    try:
-      typed = self.ask(prompt).strip().lower()
-    except EOFError:
-      raise QuitError from None
+    """Returns the line typed; raises EOFError for quit too, as at the end of the input."""
+    typed = self.ask(prompt).strip().lower()
     if typed in ("quit", "q"):
-      raise QuitError
+      raise EOFError
     return typed
 
   def choose(self, seat: int) -> Move:
@@ -329,7 +322,7 @@ def run(table: Terminal, options: Options) -> None:
         lines = table.record or ["The agent made no decision in this game."]
         for line in lines if answer == "why" else [f"{answer!r} is not understood"]:
           table.say(f"  {line}")
-  except QuitError:
+  except EOFError:
     table.say(f"\n{played} game{'s' * (played != 1)} played, you {table.score:+g}. Goodbye.")
 
 

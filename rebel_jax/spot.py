@@ -9,7 +9,7 @@ import dataclasses
 import math
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 from rebel_jax import devices, flags
 from rebel_jax.agents import range_grids
@@ -21,6 +21,7 @@ from rebel_jax.runs.stopping import Signals
 from rebel_jax.spots import report as board_report
 from rebel_jax.spots.solved import (
   PLAYERS,
+  TEXT,
   SolvedSpot,
   Spot,
   check_fits,
@@ -35,11 +36,9 @@ from solvers.xla import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
 
-_TEXT = allowed.optional(allowed.text("TEXT"))
-
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(Spot):
   """Solve a spot of no-limit hold'em between two players, and show the strategy.
 
   The player out of position (OOP) acts first on every street.
@@ -52,16 +51,6 @@ class Options:
     ip: Range of the player in position.
     pot: Chips in the pot.
     stack: Chips that each player has left.
-    bets: Bet sizes, then after / raises: 33% of the pot, 2.5x the bet, 100c chips more, e (at most
-      half the pot: e50%) for geometric, a for all-in, - for none; | separates streets.
-    oop_bets: Sizes of the player out of position, if they are others.
-    ip_bets: Sizes of the player in position, if they are others.
-    donk_bets: Sizes of a first bet into who bet last on the street before, with | between streets
-      after the first; - for none.
-    near_all_in: Bets of at least this percentage of the chips left become all-in.
-    min_bet: The smallest bet, in chips.
-    rake: Percentage of every pot that the house takes.
-    rake_cap: The most that it takes, in chips.
     target: Stop when the strategy can be exploited by no more than this percentage of the pot.
     max_iterations: Stop after so many updates of one player in any case.
     memory: GB that the solve may take; None for three quarters of the machine's.
@@ -76,20 +65,12 @@ class Options:
       every node, other sizes, a hand against it.
   """
 
-  boards: Annotated[str | None, _TEXT] = None
-  board: Annotated[str | None, _TEXT] = None
-  oop: Annotated[str | None, _TEXT] = None
-  ip: Annotated[str | None, _TEXT] = None
-  pot: Annotated[int | None, allowed.optional(allowed.integer(2))] = None
-  stack: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
-  bets: Annotated[str, allowed.text("SIZES")] = "33%,75%,a / 2.5x,a"
-  oop_bets: Annotated[str | None, _TEXT] = None
-  ip_bets: Annotated[str | None, _TEXT] = None
-  donk_bets: Annotated[str | None, _TEXT] = None
-  near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
-  min_bet: Annotated[int, allowed.integer(1)] = 1
-  rake: Annotated[float, allowed.number(50, zero=True)] = 0.0
-  rake_cap: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
+  board: Annotated[Any, allowed.optional(TEXT)] = None
+  oop: Annotated[Any, allowed.optional(TEXT)] = None
+  ip: Annotated[Any, allowed.optional(TEXT)] = None
+  pot: Annotated[Any, allowed.optional(allowed.integer(2))] = None
+  stack: Annotated[Any, allowed.optional(allowed.integer(1))] = None
+  boards: Annotated[str | None, allowed.optional(TEXT)] = None
   target: Annotated[float, allowed.number(100)] = 0.5
   max_iterations: Annotated[int, allowed.iterations()] = 10_000
   memory: Annotated[float | None, allowed.optional(allowed.number())] = None

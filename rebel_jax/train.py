@@ -8,8 +8,6 @@ import argparse
 import dataclasses
 import functools
 import logging
-import os
-import signal
 import sys
 import time
 import warnings
@@ -29,7 +27,7 @@ from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
 from rebel_jax.runs import folders
 from rebel_jax.runs.display import Display, resume_command
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, say_lost
+from rebel_jax.runs.stopping import CLOSED_PIPE, LOST
 from solvers import tuning
 
 
@@ -166,29 +164,21 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     started: `time.monotonic()` when the command began.
   """
   started = time.monotonic() if started is None else started
-  is_process = argv is None
-  argv = sys.argv[1:] if argv is None else argv
-  return flags.command(functools.partial(_run, argv, started, is_process), is_process=is_process)
+  run = functools.partial(_run, sys.argv[1:] if argv is None else argv, started)
+  return flags.command(run, is_process=argv is None, interrupted=LOST)
 
 
-def _run(argv: Sequence[str], started: float, is_process: bool) -> int:
+def _run(argv: Sequence[str], started: float) -> int:
   from rebel_jax.runs.run import train
 
-  try:
-    command = parse(argv)
-    command.config.validate()
-    allowed.check(command.run)
-    config, options = _settle(argv, command)
-    devices.enable_cache()
-    _quiet_libraries()
-    quiet = command.distributed and jax.process_index() > 0
-    result = train(config, options, started=started, display=Display(quiet=quiet))
-  except (Interrupted, KeyboardInterrupt) as error:
-    say_lost()
-    code = 128 + getattr(error, "signal", signal.SIGINT)
-    if is_process:  # where Python unloads itself while devices still compute, it crashes
-      os._exit(code)
-    return code
+  command = parse(argv)
+  command.config.validate()
+  allowed.check(command.run)
+  config, options = _settle(argv, command)
+  devices.enable_cache()
+  _quiet_libraries()
+  quiet = command.distributed and jax.process_index() > 0
+  result = train(config, options, started=started, display=Display(quiet=quiet))
   if result.signal == CLOSED_PIPE:
     how = resume_command(result.output_dir, options.module)
     flags.complain(f"standard output was closed, so training stopped; go on with: {how}")

@@ -3,9 +3,8 @@
 import importlib
 from typing import Any
 
-from games.node_info import node_info
-from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.cfr import CFR
+from games.tabulate import node_info
+from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.gadgets import ContinualResolve, Distributional, Maxmargin, Resolve
 from solvers.algorithms.named import (
   cfr_avg,
@@ -15,32 +14,30 @@ from solvers.algorithms.named import (
   linear_cfr,
   linear_fictitious_play,
   linear_optimistic_fictitious_play,
+  make_algorithm,
   predictive_cfr_plus,
+  registered_algorithms,
   vanilla_cfr,
   warm_started,
   with_gadget,
 )
-from solvers.algorithms.registry import make_algorithm, registered_algorithms
 from solvers.exact_leaf_values import exact_leaf_values
-from solvers.growing.continual.policies import resolved_policies
+from solvers.growing.continual.grounds import resolved_policies
 from solvers.growing.gt_cfr import gt_cfr
-from solvers.growing.settings import GTCFR
-from solvers.growing.states import StateAnswer, StateFunction, StateQuery
+from solvers.growing.states import GTCFR, StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
-from solvers.metrics.expected_values import expected_values, infostate_values
-from solvers.metrics.exploitability import (
+from solvers.metrics.policies import (
   best_response,
   best_response_values,
+  expected_values,
   exploitability,
+  infostate_values,
   root_marginals,
 )
-from solvers.resolving.blueprint_values import blueprint_values
-from solvers.resolving.graft import Placer
-from solvers.resolving.lock import lock
-from solvers.resolving.off_tree import answer_bet
-from solvers.resolving.refine import refine
+from solvers.resolving.graft import Placer, lock
+from solvers.resolving.refine import answer_bet, blueprint_values, refine
 from solvers.solve import Solution, solve, solve_batch
-from solvers.sweeps.constraints import Alternatives
+from solvers.sweeps.problem import Alternatives
 
 __all__ = [
   "CFR", "GTCFR", "Algorithm", "Alternatives", "ContinualResolve", "Distributional", "LeafQuery",

@@ -13,10 +13,10 @@ from games.build import build_from_state
 from games.game import check_is_game
 from games.origin import check_tree_of
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import discounted_cfr
 from solvers.leaf_values import LeafQuery
-from solvers.metrics.expected_values import policy_values
+from solvers.metrics.policies import policy_values
 from solvers.solve import solve
 from solvers.sweeps.problem import make_problem
 
@@ -91,32 +91,6 @@ class SolveBelow:
     return policies
 
 
-@dataclasses.dataclass(frozen=True)
-class SolveBelowTraced(SolveBelow):
-  """Answers for a traced tree that ought to be one known before, and NaN if it is another.
-
-  Its params are those of `SolveBelow` and whether it is that tree.
-  """
-
-  def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
-    """Returns the traverser's expected values at the leaves, `[L, H]`."""
-    groups, same = params
-    values = super().__call__(groups, query)
-    return jnp.where(same, values, jnp.nan)
-
-
-def _same_leaves(tree: PublicTree, known: PublicTree) -> jax.Array:
-  """Says whether a traced tree has the leaves of a concrete one."""
-  leaves = np.asarray(known.leaf_nodes)
-  same = (jnp.asarray(tree.leaf_nodes) == leaves).all()
-  if tree.origin is not None and known.origin is not None:
-    same &= (jnp.asarray(tree.origin) == np.asarray(known.origin)).all()
-  same &= (jnp.asarray(tree.state)[leaves] == np.asarray(known.state)[leaves]).all()
-  if tree.possible is not None and known.possible is not None:
-    same &= (jnp.asarray(tree.possible)[leaves] == np.asarray(known.possible)[leaves]).all()
-  return same
-
-
 def _rows(trees: PublicTree, which) -> tuple[PublicTree, int | None]:
   """Returns a group's subgames, and their axis for `jax.vmap` if each leaf has its own."""
   if which is None:
@@ -137,55 +111,24 @@ class ExactLeafValues:
     self.game = game
     self._function = SolveBelow(algorithm, num_iterations)
     self._cache: dict[Any, PublicTree] = {}
-    self._tree: PublicTree | None = None
-    self._params: tuple[LeafGroup, ...] = ()
 
   def bind(self, tree: PublicTree) -> tuple[SolveBelow, Any]:
     """Returns a function of `(params, query)` and its params for the leaves of `tree`.
 
-    Where `tree` is traced, answers are NaN if it turns out to be another than this object was
-    made for.
-
     Raises:
-      ValueError: `tree` is traced and this object was made without one, it is stacked, or it
-        does not fit the game or the tree that this object was made for.
+      ValueError: `tree` is traced or stacked, or does not fit the game.
     """
     if not validation.is_concrete(tree):
-      if self._tree is None:
-        raise ValueError(
-          "tree is traced, and the subgames below its leaves are found in concrete arrays; pass "
-          "tree= to exact_leaf_values"
-        )
-      if tree.structure != self._tree.structure:
-        raise ValueError(
-          f"tree has {tree.num_nodes} nodes and {tree.num_leaves} leaves, and another structure "
-          f"than the tree that exact_leaf_values was made for ({self._tree.num_nodes} nodes, "
-          f"{self._tree.num_leaves} leaves)"
-        )
-      function = SolveBelowTraced(self._function.algorithm, self._function.num_iterations)
-      return function, (self._params, _same_leaves(tree, self._tree))
+      raise ValueError(
+        "tree is traced, and the subgames below its leaves are built of concrete arrays; close "
+        "over the tree, and let beliefs be traced"
+      )
     validation.check_unstacked(tree)
-    if tree is self._tree:
-      return self._function, self._params
     return self._function, self._group_leaves(tree)
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
-    """Answers a query about the leaves of the tree that this object was made for.
-
-    Raises:
-      ValueError: the object was made without a tree, or for one of another number of leaves.
-    """
-    del params
-    if self._tree is None:
-      raise ValueError(
-        "exact_leaf_values was called with a query alone; pass tree= to exact_leaf_values"
-      )
-    if len(query.beliefs) != self._tree.num_leaves:
-      raise ValueError(
-        f"query.beliefs of shape {query.beliefs.shape} ask about {len(query.beliefs)} leaves; the "
-        f"tree that exact_leaf_values was made for has {self._tree.num_leaves}"
-      )
-    return self._function(self._params, query)
+    """Raises a `TypeError`: a query alone does not say which subgames follow; see `bind`."""
+    raise TypeError("exact leaf values are those of a tree: exact_leaf_values(...).bind(tree)")
 
   def bind_stacked(self, trees: PublicTree) -> tuple[SolveBelow, PublicTree, np.ndarray]:
     """Returns a function, what all trees of a stack share of its params, and what each has.
@@ -242,10 +185,8 @@ class ExactLeafValues:
     subgames = []
     for leaf in np.asarray(leaves):
       root = np.asarray(state)[leaf]
-      allowed = np.ones((2, self.game.num_infostates), bool)
-      if possible is not None:
-        allowed = np.asarray(possible)[leaf]
-      key = (root.tobytes(), allowed.tobytes(), np.dtype(dtype))
+      allowed = None if possible is None else np.asarray(possible)[leaf]
+      key = (root.tobytes(), None if allowed is None else allowed.tobytes(), np.dtype(dtype))
       if key not in self._cache:
         subgame = build_from_state(self.game, root, possible=allowed)
         self._cache[key] = subgame.astype(dtype)
@@ -255,7 +196,6 @@ class ExactLeafValues:
 
 def exact_leaf_values(
   game: Game,
-  tree: PublicTree | None = None,
   *,
   algorithm: Algorithm | None = None,
   num_iterations: int = 256,
@@ -271,9 +211,6 @@ def exact_leaf_values(
   Args:
     game: the rules that the tree was built from. Its public states must say all that matters
       below them: two histories with equal states have the same future.
-    tree: the tree that will be solved; needed only where `solve` is given a traced tree, as
-      under a `jax.jit` whose argument it is; what comes of another traced tree is NaN. Other
-      trees of the game may then still be given concrete.
     algorithm: solves the subgames; None for `discounted_cfr()`, the most
       exact of the family after equally many iterations (docs/results/family.md).
     num_iterations: of that solver, for each query; one player's update is one iteration.
@@ -282,15 +219,10 @@ def exact_leaf_values(
     An object to pass to `solve` as `leaf_values`; `params` are then not used.
 
   Raises:
-    ValueError: `num_iterations` is not a positive integer, or `tree` is stacked or not of this
-      game.
+    ValueError: `num_iterations` is not a positive integer.
   """
   check_is_game(game)
   solver: Algorithm = discounted_cfr() if algorithm is None else algorithm
   validation.check_algorithm(solver)
   num_iterations = validation.check_num_iterations(num_iterations, solver.alternating)
-  oracle = ExactLeafValues(game, solver, num_iterations)
-  if tree is not None:
-    # The one that traced trees stand for.
-    oracle._tree, oracle._params = tree, oracle.bind(tree)[1]
-  return oracle
+  return ExactLeafValues(game, solver, num_iterations)

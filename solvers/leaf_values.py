@@ -148,3 +148,9 @@ def make_query(
 ) -> LeafQuery:
   """Returns `player`'s question about the leaves at `beliefs` `[L, P, H]`."""
   return LeafQuery(problem.leaf_features(player), player, beliefs, value_beliefs)
+
+
+def seat_of(movers: jax.Array, rows: jax.Array) -> jax.Array:
+  """Swaps players in rows `[R, P, ...]` where player 1 moves: the mover's first, or back again."""
+  is_second = (movers == 1).reshape(-1, *[1] * (rows.ndim - 1))
+  return jnp.where(is_second, rows[:, ::-1], rows)

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import jax
 from jax import lax
 
-from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.schedule import at_horizon
+from solvers.algorithms.cfr import Algorithm
+from solvers.algorithms.regret_rules import at_horizon
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep
-from solvers.xla.meshes import varying_alike
+from solvers.xla import varying_alike
 
 # Answers a query with the traverser's expected values at the leaves, `[L, H]`.
 Evaluate = Callable[[LeafQuery], jax.Array]

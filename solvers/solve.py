@@ -14,21 +14,24 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
-from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.by_boards import ByBoards
-from solvers.algorithms.cfr import CFR
-from solvers.algorithms.schedule import at_horizon
+from solvers.algorithms.cfr import CFR, Algorithm
+from solvers.algorithms.regret_rules import at_horizon
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
-from solvers.metrics.expected_values import policy_values
-from solvers.metrics.exploitability import exploitability_of
+from solvers.metrics.policies import exploitability_of, policy_values
 from solvers.solve_boards import boards_on
-from solvers.sweeps.constraints import Alternatives, Lock, make_lock
 from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem
 from solvers.sweeps.pairs import root_mass
-from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Programs, Work, work_of_solving
-from solvers.xla.cores import map_over_cores
-from solvers.xla.meshes import layout_of_rows, on_mesh_of, varying_alike
+from solvers.sweeps.problem import Alternatives, Lock, make_lock, make_problem
+from solvers.xla import (
+  Programs,
+  Work,
+  layout_of_rows,
+  map_over_cores,
+  on_mesh_of,
+  varying_alike,
+  work_of_solving,
+)
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 
@@ -262,39 +265,34 @@ def default_batch_size(tree: PublicTree | Lines) -> int:
 # Programs. A row is a game (None where all share one), its arguments, and params of its own.
 
 
-def _find(*arguments, **options) -> Solution:
-  """Solves one row, or rows `[B]`, where their arrays are laid out."""
-  with on_mesh_of(arguments[:3]):
-    return _find_there(*arguments, **options)
-
-
-def _find_there(
+def _find(
   rows, shared, params, algorithm, number, target, leaf_values, progress=None, piece=None
 ) -> Solution:
-  """Solves one row, or rows `[B]`, `piece` side by side."""
-  game = rows[0] if shared is None else shared
-  work = work_of_solving(game, leaf_values, rows[1:], params, number)
-  if target is None:
-    # Outside of any `jit` on a CPU: on an accelerator the host would have to read the number.
-    cpu = work in (Work.TREES, Work.NETWORKS)
-    traced = isinstance(number, jax.Array) or (cpu and number % 2 == 0)
-    return _wholes[work](
-      rows, shared, params, number if traced else None, algorithm=algorithm,
-      leaf_values=leaf_values, num_iterations=None if traced else number,
-      scored=isinstance(game, Lines), piece=piece,
-    )  # fmt: skip
-  rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
-  algorithm = at_horizon(algorithm, number // 2)
-  if piece is not None:
-    return _targets[work](rows, shared, target, algorithm=algorithm, most=number, piece=piece)
-  problem, state = _begins[work](rows, shared, algorithm=algorithm, piece=None)
+  """Solves one row, or rows `[B]`, `piece` side by side, where their arrays are laid out."""
+  with on_mesh_of(rows, shared, params):
+    game = rows[0] if shared is None else shared
+    work = work_of_solving(game, leaf_values, rows[1:], params, number)
+    if target is None:
+      # Outside of any `jit` on a CPU: on an accelerator the host would have to read the number.
+      cpu = work in (Work.TREES, Work.NETWORKS)
+      traced = isinstance(number, jax.Array) or (cpu and number % 2 == 0)
+      return _wholes[work](
+        rows, shared, params, number if traced else None, algorithm=algorithm,
+        leaf_values=leaf_values, num_iterations=None if traced else number,
+        scored=isinstance(game, Lines), piece=piece,
+      )  # fmt: skip
+    rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
+    algorithm = at_horizon(algorithm, number // 2)
+    if piece is not None:
+      return _targets[work](rows, shared, target, algorithm=algorithm, most=number, piece=piece)
+    problem, state = _begins[work](rows, shared, algorithm=algorithm, piece=None)
 
-  def run(number: int) -> Solution:
-    nonlocal state
-    state, found = _looks[work](problem, state, number, algorithm=algorithm, piece=None)
-    return found
+    def run(number: int) -> Solution:
+      nonlocal state
+      state, found = _looks[work](problem, state, number, algorithm=algorithm, piece=None)
+      return found
 
-  return _until(run, target, number, progress)
+    return _until(run, target, number, progress)
 
 
 def _find_pieces(
@@ -375,7 +373,10 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
       going = ~(found.exploitability <= target)
       state, new = go_on(state, number)
       new = new._replace(iterations=jnp.full_like(found.iterations, done + number))
-      return state, done + number, jax.tree.map(functools.partial(_pick, going), new, found)
+      picked = jax.tree.map(
+        lambda x, y: jnp.where(going.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, found
+      )
+      return state, done + number, picked
 
     def goes_on(carry):
       return (carry[1] < most) & ~(carry[2].exploitability <= target).all()
@@ -386,10 +387,6 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
     return lax.while_loop(goes_on, lambda x: varying_alike(look(x), rows), start)[2]
 
   return _in_pieces(together, rows, piece)
-
-
-def _pick(rows: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
-  return jnp.where(rows.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 def _whole(

@@ -8,10 +8,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from games.poker.lines import Lines
-from solvers import loop
+from solvers import loop, tuning
 from solvers.algorithms.by_boards import BoardsState, ByBoards
 from solvers.sweeps.lines.parts import AXIS, join_parts, layout, make_parted_problem
-from solvers.xla.compiler_options import Programs, work_on_trees
+from solvers.xla import Programs, Work
 
 _EVERYWHERE: Any = PartitionSpec()
 _SHARED: Any = PartitionSpec(AXIS)
@@ -28,7 +28,8 @@ def boards_on(
   """
   boards = sum(group.boards for group in lines.streets[-1].groups)
   chosen = list(jax.local_devices() if devices is None else devices)[:boards]
-  mesh, work = Mesh(np.array(chosen), (AXIS,)), work_on_trees()
+  mesh = Mesh(np.array(chosen), (AXIS,))
+  work = Work.BOARDS if tuning.on_cpu() else Work.PLAIN
   problem = _part_boards(lines, mesh.size)
   shardings = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.device_put(problem, shardings)

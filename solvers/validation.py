@@ -1,7 +1,6 @@
 """Checks of arguments: static mistakes always, contents of arrays where they are concrete."""
 
 import math
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
+from games.arguments import MAX_COUNT, check_integer
 from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
-from games.public_tree import PADDING, PublicTree, check_is_tree
-from solvers.sweeps.constraints import Alternatives, Lock, make_lock
+from games.public_tree import PADDING, PublicTree, check_is_tree, payoff_bound
+from solvers.sweeps.problem import Alternatives, Lock, make_lock
 
 TOLERANCE = 1e-3
-MAX_COUNT = 2**31 - 1
 _REAL = (np.floating, np.integer, np.bool_)
 
 
@@ -57,15 +56,7 @@ def check_gadget(gadget, searcher: int | None = None) -> None:
 
 def check_history(history) -> tuple[int, ...]:
   """Returns public actions as a tuple of integers."""
-  try:
-    actions = tuple(operator.index(action) for action in history)
-  except TypeError:
-    raise TypeError(
-      f"history={short(history)} must be a sequence of public actions, each an integer"
-    ) from None
-  if max(map(abs, actions), default=0) > MAX_COUNT:
-    raise ValueError(f"history={short(history)} must hold integers of at most {MAX_COUNT}")
-  return actions
+  return tuple(integers("history", history, -MAX_COUNT, MAX_COUNT, ndim=1).tolist())
 
 
 def check_places(name: str, places, size: int) -> np.ndarray:
@@ -75,31 +66,15 @@ def check_places(name: str, places, size: int) -> np.ndarray:
 
 def check_num_iterations(num_iterations: int, alternating: bool) -> int:
   """Returns `num_iterations` if it is a positive integer, even where updates come in pairs."""
-  try:
-    number = operator.index(num_iterations)
-  except TypeError:
-    raise ValueError(
-      f"num_iterations={short(num_iterations)} must be a positive integer, known before tracing"
-    ) from None
-  if isinstance(num_iterations, bool) or number < 1:
-    raise ValueError(f"num_iterations={short(num_iterations)} must be a positive integer")
-  if number > MAX_COUNT:
-    raise ValueError(f"num_iterations={number} must be at most {MAX_COUNT}")
+  if isinstance(num_iterations, jax.Array) and is_concrete(num_iterations):
+    num_iterations = np.asarray(num_iterations)[()]
+  number = check_integer("num_iterations", num_iterations)
   if not alternating and number % 2:
     raise ValueError(
       f"num_iterations={number} must be even under simultaneous updates: an iteration is one "
       "player's update"
     )
   return number
-
-
-def check_integer(name: str, value, *, least: int = 1, most: int = MAX_COUNT) -> int:
-  """Returns `value` if it is an integer from `least` to `most`."""
-  if not is_whole(value, least):
-    raise ValueError(f"{name}={short(value)} must be an integer of at least {least}")
-  if value > most:
-    raise ValueError(f"{name}={short(value)} must be at most {most}")
-  return int(value)
 
 
 def check_even(name: str, value, *, least: int = 2, most: int = MAX_COUNT) -> int:
@@ -118,15 +93,11 @@ def check_bool(name: str, value) -> bool:
 
 
 def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
-  """Returns `value` as a float if it is a real number and not NaN."""
-  if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-    raise ValueError(f"{name}={short(value)} must be a number")
-  if isinstance(value, int) and not is_finite(value):
-    raise ValueError(f"{name} must be a number of at most 308 digits")
-  if math.isnan(value):
-    raise ValueError(f"{name}={short(value)} must be a number, not NaN")
-  if not allow_infinite and math.isinf(value):
-    raise ValueError(f"{name}={short(value)} must be finite")
+  """Returns `value` as a float if it is a real number, not NaN, or a finite one."""
+  infinite = isinstance(value, float | np.floating) and math.isinf(value)
+  if not (is_finite(value) or (infinite and allow_infinite)):
+    what = "a number, not NaN" if allow_infinite else "a number, and finite"
+    raise ValueError(f"{name}={short(value)} must be {what}")
   return float(value)
 
 
@@ -212,7 +183,8 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
   wrong = (off.max(axis=1) > most) & (kind < CHANCE)
   if not wrong.any():
     return
-  found = np.argwhere((off > most) & wrong[:, None] & _has_moves(tree))
+  moves_somewhere = sum_choices(tree, np.ones_like(values)) > 0
+  found = np.argwhere((off > most) & wrong[:, None] & moves_somewhere)
   if len(found):
     node, infostate = found[0].tolist()
     raise ValueError(
@@ -230,26 +202,19 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
     for name, rows in zip(Lock._fields, locked):
       if rows is not None:
         check_shape(f"locked.{name}", rows, shape, "(N, H)")
-    if is_concrete(locked, tree):
-      _check_shares(tree, locked)
-    return make_lock(locked, policy, tree.dtype)
-  if policy is None:
-    raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
-  locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
-  if np.shape(locked) == shape[:1]:
-    locked = locked[:, None] * np.ones(shape[1], bool)
-  check_shape("locked", locked, shape, "(N, H), or (N,)")
-  if is_concrete(locked, tree):
-    share = np.asarray(locked, float)
-    if not ((share == 0) | (share == 1)).all():
+  else:
+    if policy is None:
+      raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
+    locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
+    if np.shape(locked) == shape[:1]:
+      locked = locked[:, None] * np.ones(shape[1], bool)
+    check_shape("locked", locked, shape, "(N, H), or (N,)")
+    if is_concrete(locked) and not np.isin(locked, (0, 1)).all():
       raise ValueError("locked must hold true and false; solvers.lock makes bounds of frequencies")
-    found = _where_choices_differ(tree, share)
-    if found is not None:
-      raise ValueError(
-        f"locked holds some moves of a choice and not others at node {found[0]}, infostate "
-        f"{found[1]}; moves of one infostate are locked together"
-      )
-  return make_lock(locked, policy, tree.dtype)
+  lock = make_lock(locked, policy, tree.dtype)
+  if lock is not None and is_concrete(lock, tree):
+    _check_shares(tree, lock)
+  return lock
 
 
 def _check_shares(tree: PublicTree, lock: Lock) -> None:
@@ -261,25 +226,10 @@ def _check_shares(tree: PublicTree, lock: Lock) -> None:
   if (wrong & real).any():
     edge, infostate = np.argwhere(wrong & real)[0]
     raise ValueError(
-      f"locked.least and locked.free do not add up to one at node {nodes[edge]}, infostate "
-      f"{infostates[edge, infostate]}; solvers.lock makes those that do"
+      f"locked does not hold a whole choice at node {nodes[edge]}, infostate "
+      f"{infostates[edge, infostate]}: what is held and what is free must add up to one, and moves "
+      "of one infostate are locked together"
     )
-
-
-def _where_choices_differ(tree: PublicTree, share: np.ndarray) -> tuple[int, int] | None:
-  """Returns a node and an infostate of whose moves `share` `[N, H]`, 0 and 1, holds some only."""
-  sums = sum_choices(tree, share)
-  moves = sum_choices(tree, np.ones_like(share))
-  decides = (np.asarray(tree.kind) < CHANCE)[:, None]
-  wrong = np.argwhere((sums > 0) & (sums < moves) & decides)
-  return None if not len(wrong) else (int(wrong[0][0]), int(wrong[0][1]))
-
-
-def _has_moves(tree: PublicTree) -> np.ndarray:
-  """Says which infostates move somewhere at nodes where a player moves: `[N or 1, H]`."""
-  if tree.infostate_parent is None:
-    return np.ones((1, tree.num_infostates), bool)
-  return sum_choices(tree, np.ones((tree.num_nodes, tree.num_infostates))) > 0
 
 
 def check_alternatives(tree: PublicTree, algorithm, alternatives) -> None:
@@ -295,8 +245,7 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> None:
     return
   most = None
   if not isinstance(alternatives, Alternatives) and not tree.depth_limited and is_concrete(tree):
-    scale = np.abs(np.asarray(tree.payoff_scale)).max(initial=0.0)
-    most = float(np.abs(np.asarray(tree.payoffs)).max() * max(scale, 1.0))
+    most = float(payoff_bound(tree))
   check_promises(alternatives, gadget.searcher, tree.num_infostates, most)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from games import CHANCE, TERMINAL
-from solvers.growing.choose import Numbers
+from solvers.growing.simulate import Numbers
 
 
 def sampled(number, weights):

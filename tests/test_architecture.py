@@ -23,6 +23,7 @@ LAYERS = ("games", "solvers", "rebel_jax")
 ROOMS = {
   "solvers": [
     "half",
+    "native",
     "tuning",
     "sweeps",
     "validation",

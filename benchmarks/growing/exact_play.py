@@ -27,7 +27,7 @@ from rebel_jax.checkpoints import checkpoint as checkpoints
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.setup import make_search, make_state_network
 from solvers.growing.states import StateFunction
-from solvers.metrics.minimax import minimax, payoff_of
+from solvers.metrics.histories import minimax, payoff_of
 
 Values = Callable[[np.ndarray], np.ndarray]
 _RANDOM_PLIES = 2  # before a player that looks ahead, for else both would repeat one game

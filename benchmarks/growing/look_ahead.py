@@ -8,7 +8,7 @@ import numpy as np
 
 from games import TERMINAL, Game
 from solvers import validation
-from solvers.metrics.minimax import check_perfect, payoff_of
+from solvers.metrics.histories import check_perfect, payoff_of
 
 _SOONER = 0.99  # what an end is worth a ply later, so that wins come soon and losses late
 

@@ -10,11 +10,11 @@ import numpy as np
 import solvers
 from games import PublicTree
 from games.public_tree import Array
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Programs, work_on_trees
+from solvers.xla import Programs, work_on_trees
 
 
 def checkpoints(last: int, first: int = 4) -> list[int]:

@@ -21,13 +21,13 @@ import games
 import solvers
 from games import PublicTree
 from games.public_tree import Array
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.exact_leaf_values import LeafGroup, SolveBelow
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Problem, choose, make_problem
-from solvers.xla.compiler_options import Programs, work_on_trees
+from solvers.xla import Programs, work_on_trees
 
 
 class Point(NamedTuple):

@@ -28,7 +28,7 @@ import tyro
 from benchmarks import timing
 from benchmarks.studies import family_parts as parts
 from benchmarks.studies.family_figures import draw, table
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 
 Part = Literal["tabular", "depth_limited", "discounts", "rules", "warm_start", "safe_search"]
 LIARS_DICE = ("liars_dice_1x4f", "liars_dice_1x5f", "liars_dice_1x6f", "liars_dice_2x3f")

@@ -15,7 +15,7 @@ from benchmarks.studies import safe_search as rock_paper_scissors
 from benchmarks.studies.curves import checkpoints, curve, jittered_priors
 from games import PublicTree
 from games.public_tree import Array
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 

@@ -23,7 +23,7 @@ from benchmarks.poker import Suits, make_tree, paper_turn, row
 from benchmarks.studies import curves
 from games.poker import LIBRATUS_ENDGAMES, Holdem, RiverEndgame, TurnEndgame, in_units
 from rebel_jax.agents import range_grids
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 
 FIGURE_5 = ("linear_cfr", "linear_optimistic_fictitious_play", "linear_fictitious_play")
 THESIS: dict[str, Algorithm] = {

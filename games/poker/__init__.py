@@ -9,7 +9,7 @@ from games.poker.abstraction import (
   map_bet,
 )
 from games.poker.betting import Betting
-from games.poker.cards import RANKS, SUITS, Deck
+from games.poker.cards import RANKS, SUITS, Deck, evaluate, strengths
 from games.poker.endgames import (
   FlopHoldem,
   NoLimitHoldem,
@@ -18,10 +18,8 @@ from games.poker.endgames import (
   SmallHoldem4Rounds,
   TurnEndgame,
 )
-from games.poker.hands import evaluate, strengths
 from games.poker.holdem import Chips, Holdem, in_units
-from games.poker.notation.bets import ALL_IN, Geometric, Plus, Times
-from games.poker.notation.ranges import format_range, parse_range
+from games.poker.notation import ALL_IN, Geometric, Plus, Times, format_range, parse_range
 from games.poker.suit_symmetry import MergedSuits
 
 __all__ = [

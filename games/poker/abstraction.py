@@ -23,7 +23,7 @@ from games.arrays import (
 )
 from games.poker import betting
 from games.poker.betting import Betting
-from games.poker.notation.bets import (
+from games.poker.notation import (
   ALL_IN,
   Geometric,
   Plus,
@@ -110,10 +110,9 @@ class BetSizes:
     Raises:
       ValueError: a size is not understood.
     """
-    sizes = [None if x is None else parse_sizes(x, rounds) for x in (text, second)]
-    assert sizes[0] is not None
+    other = None if second is None else parse_sizes(second, rounds)
     leads = None if donk is None else parse_donk(donk, rounds)
-    return cls(sizes[0], all_in=False, second=sizes[1], donk=leads)
+    return cls(parse_sizes(text, rounds), all_in=False, second=other, donk=leads)
 
   @property
   def _players(self) -> list[Sizes]:
@@ -132,27 +131,13 @@ class BetSizes:
     Both `[players or 1, rounds, raises, num_slots]`. Amounts are thousandths or chips, of a
     geometric size the number of bets and ten times the thousandths that it has at most.
     """
-    players = self._players
-    rounds = max(1, *map(len, players))
-    raises = max((len(counts) for sizes in players for counts in sizes), default=0)
-    kinds = np.zeros((len(players), rounds, max(raises, 1), self.num_slots), int)
-    amounts = np.zeros_like(kinds)
-    for player, row, count in np.ndindex(kinds.shape[:3]):
-      counts = players[player][min(row, len(players[player]) - 1)] if players[player] else ()
-      sizes = counts[min(count, len(counts) - 1)] if counts else ()
-      for slot, size in enumerate(sizes):
-        kinds[player, row, count, slot], amounts[player, row, count, slot] = _kind_of(size)
-    return kinds, amounts
+    return _tabulated(self._players, self.num_slots)
 
   @functools.cached_property
   def _donk_table(self) -> tuple[np.ndarray, np.ndarray]:
     """As `_table`, `[rounds after the first, num_slots]`."""
-    kinds = np.zeros((max(1, len(self.donk or ())), self.num_slots), int)
-    amounts = np.zeros_like(kinds)
-    for row, sizes in enumerate(self.donk or ()):
-      for slot, size in enumerate(sizes):
-        kinds[row, slot], amounts[row, slot] = _kind_of(size)
-    return kinds, amounts
+    kinds, amounts = _tabulated([tuple((sizes,) for sizes in self.donk or ())], self.num_slots)
+    return kinds[0, :, 0], amounts[0, :, 0]
 
   @property
   def kinds(self) -> np.ndarray:
@@ -315,6 +300,20 @@ def _check_sizes(rounds: Any) -> None:
         f"fractions hold {short(size)}; a bet is a fraction of the pot from 0.001 to "
         f"{_MAX_FRACTION}"
       )
+
+
+def _tabulated(players: Sequence[Sizes], num_slots: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns kinds and amounts of players' sizes, `[players, rounds, raises, num_slots]` each."""
+  rounds = max(1, *map(len, players))
+  raises = max((len(counts) for sizes in players for counts in sizes), default=0)
+  kinds = np.zeros((len(players), rounds, max(raises, 1), num_slots), int)
+  amounts = np.zeros_like(kinds)
+  for player, row, count in np.ndindex(kinds.shape[:3]):
+    counts = players[player][min(row, len(players[player]) - 1)] if players[player] else ()
+    sizes = counts[min(count, len(counts) - 1)] if counts else ()
+    for slot, size in enumerate(sizes):
+      kinds[player, row, count, slot], amounts[player, row, count, slot] = _kind_of(size)
+  return kinds, amounts
 
 
 def _kind_of(size: Size) -> tuple[int, int]:

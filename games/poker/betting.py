@@ -147,18 +147,6 @@ class Betting:
     most = np.inf if self.rake_cap is None else self.rake_cap
     return np.minimum(self.rake * pots, most)
 
-  def check_zero_sum(self) -> None:
-    """Checks that no chips are taken.
-
-    Raises:
-      ValueError: there is a rake.
-    """
-    if self.rake:
-      raise ValueError(
-        f"rake={self.rake} makes a game that is not of zero sum, which trees must be; solve it as "
-        "lines of betting (games.poker.lines.make_lines)"
-      )
-
   def highest(self, states: Rows) -> Rows:
     """Returns the most that a player has put in: `[n]`; a call puts in as much."""
     return states.__array_namespace__().maximum(states[:, PAID_0], states[:, PAID_1])
@@ -266,7 +254,6 @@ def check_chips(field: str, value, *, at_least: int) -> None:
   Raises:
     ValueError: it is not, or it is less than `at_least` or more than a state holds.
   """
-  if not is_whole(value, at_least):
-    raise ValueError(f"{field}={short(value)} must be a whole number of chips, at least {at_least}")
-  if value > _MAX_CHIPS:
-    raise ValueError(f"{field}={short(value)} must be at most {_MAX_CHIPS} chips")
+  if not is_whole(value, at_least, _MAX_CHIPS):
+    allowed = f"a whole number of chips, at least {at_least} and at most {_MAX_CHIPS}"
+    raise ValueError(f"{field}={short(value)} must be {allowed}")

@@ -1,13 +1,19 @@
-"""Cards: decks of any ranks and suits, boards, and pairs of hole cards."""
+"""Cards: decks of any ranks and suits, pairs of hole cards, and how strong hands are.
+
+A strength is of the best five of up to seven cards, for numpy and for JAX. A hand is held as one
+mask of ranks for each suit, so that straights, flushes and groups of equal ranks are bit operations
+on whole arrays, and kickers compare as masks do.
+"""
 
 import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from games.arguments import checked, is_whole, short
+from games.arrays import Rows, check_integer, checked, integers, short
 
 RANKS = "23456789TJQKA"
 SUITS = "shdc"
@@ -61,14 +67,19 @@ class Deck:
     """`[num_cards]` suit of each card, by its place in `suits`."""
     return np.tile(np.arange(len(self.suits)), len(self.ranks))
 
+  @functools.cached_property
+  def renamings(self) -> np.ndarray:
+    """`[suits!, num_cards]` the card that each becomes if suits are renamed, the identity first."""
+    orders = np.array(list(itertools.permutations(range(len(self.suits)))))
+    return np.arange(self.num_cards) - self.suit_of + orders[:, self.suit_of]
+
   def name(self, card: int) -> str:
     """Returns a card's name, such as `Ks`.
 
     Raises:
       ValueError: the deck has no card of that number.
     """
-    if not is_whole(card, 0, self.num_cards - 1):
-      raise ValueError(f"card={short(card)} must be an integer from 0 to {self.num_cards - 1}")
+    check_integer("card", card, least=0, most=self.num_cards - 1)
     return RANKS[self.rank_of[card]] + self.suits[self.suit_of[card]]
 
   @checked
@@ -83,7 +94,7 @@ class Deck:
       ValueError: a card is not in the deck or is named twice; `field` names it.
     """
     if not isinstance(text, str):
-      raise ValueError(f"{field}={short(text)} must be a string of cards such as {self._example!r}")
+      raise ValueError(f"{field}={short(text)} must be a string of cards: {self.names(range(2))!r}")
     plain = text.translate(_SYMBOLS).replace("10", "T").replace(" ", "").replace(",", "")
     known = {self.name(card): card for card in range(self.num_cards)}
     cards = []
@@ -99,10 +110,6 @@ class Deck:
         raise ValueError(f"{field}={short(text)} names {name!r} twice; a deck holds each card once")
       cards.append(known[name])
     return tuple(cards)
-
-  @property
-  def _example(self) -> str:
-    return self.names(range(min(3, self.num_cards)))
 
   @checked
   def hole_cards(self, dead: Iterable[int] | str = ()) -> np.ndarray:
@@ -126,3 +133,167 @@ class Deck:
 def shares_card(hands: np.ndarray, others: np.ndarray) -> np.ndarray:
   """Says which pairs of hands share a card: `[n, 2]` and `[m, k]` to `[n, m]`."""
   return (hands[:, None, :, None] == others[None, :, None, :]).any(axis=(2, 3))
+
+
+HIGH_CARD, PAIR, TWO_PAIR, THREE, STRAIGHT, FLUSH, FULL_HOUSE, FOUR, STRAIGHT_FLUSH = range(9)
+_CATEGORIES = (
+  "high card", "a pair", "two pair", "three of a kind", "a straight", "a flush", "a full house",
+  "four of a kind", "a straight flush",
+)  # fmt: skip
+_NUM_RANKS = len(RANKS)
+_BITS = 1 << _NUM_RANKS
+HAND_SIZE = 5
+MAX_CARDS = 7
+
+
+def _keep_highest() -> np.ndarray:
+  """Returns the k highest ranks of each mask of ranks: `[6, 8192]`."""
+  tables = [np.zeros(_BITS, np.int32)]
+  masks = np.arange(_BITS, dtype=np.int32)
+  for _ in range(HAND_SIZE):
+    rest = masks & ~tables[-1]
+    highest = np.where(rest > 0, 1 << np.floor(np.log2(np.maximum(rest, 1))).astype(np.int32), 0)
+    tables.append(tables[-1] | highest.astype(np.int32))
+  return np.stack(tables)
+
+
+def _straights() -> np.ndarray:
+  """Returns for each mask of ranks the bit of its best straight's highest card, or 0: `[8192]`."""
+  masks = np.arange(_BITS)
+  best = np.zeros(_BITS, np.int32)
+  wheel = (1 << (_NUM_RANKS - 1)) | 0b1111  # the ace plays low in 5-4-3-2-A
+  for shape, high in [(wheel, 3), *((0b11111 << low, low + 4) for low in range(_NUM_RANKS - 4))]:
+    best[(masks & shape) == shape] = 1 << high
+  return best
+
+
+_HIGHEST = _keep_highest()
+_STRAIGHT = _straights()
+_COUNT = np.array([mask.bit_count() for mask in range(_BITS)], np.int32)
+_TOP = np.array([max(mask.bit_length() - 1, 0) for mask in range(_BITS)], np.int32)
+# A strength is a group's place among those of all categories, then the kickers' among all kickers.
+_PLACE = np.where(_COUNT > HAND_SIZE, 0, np.cumsum(_COUNT <= HAND_SIZE) - 1).astype(np.int32)
+_KICKERS = _PLACE[_HIGHEST]  # [6, 8192]: of the k highest ranks
+_NUM_KICKERS = int(_PLACE.max()) + 1
+_NUM_TWO_PAIRS = int((_COUNT == 2).sum())
+_NUM_GROUPS = (1, _NUM_RANKS, _NUM_TWO_PAIRS, *[_NUM_RANKS] * 2, 1, *[_NUM_RANKS] * 3)
+_GROUPS_BELOW = np.cumsum((0, *_NUM_GROUPS))
+
+
+def _strength(category: int, group: Any, kickers: Any = 0) -> Any:
+  return (int(_GROUPS_BELOW[category]) + group) * _NUM_KICKERS + kickers
+
+
+def _of_masks() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the strengths of ranks, of a suit's ranks, and of the pairs of two ranks: `[8192]`."""
+  high, straight = _STRAIGHT > 0, _TOP[_STRAIGHT]
+  ranks = np.where(high, _strength(STRAIGHT, straight), _strength(HIGH_CARD, 0, _KICKERS[5]))
+  flush = np.where(_COUNT >= HAND_SIZE, _strength(FLUSH, 0, _KICKERS[5]), 0)
+  flush = np.where(high, _strength(STRAIGHT_FLUSH, straight), flush)
+  two_pairs = _strength(TWO_PAIR, np.cumsum(_COUNT == 2) - 1)
+  pairs = np.where(_COUNT == 2, two_pairs, np.where(_COUNT == 1, _strength(PAIR, _TOP), 0))
+  return ranks.astype(np.int32), flush.astype(np.int32), pairs.astype(np.int32)
+
+
+_OF_RANKS, _OF_SUIT, _OF_PAIRS = _of_masks()
+
+
+@checked
+def strengths(suit_masks: Rows) -> Any:
+  """Computes hand strengths; higher wins, equal splits.
+
+  Straights run over consecutive ranks, the ace also below the deuce. The categories rank as in
+  hold'em, whatever the deck. With fewer than five cards there are no straights and flushes, and
+  kickers are the cards there are.
+
+  Args:
+    suit_masks: `[..., suits]` integers, bit r set if the hand holds rank r of the suit (0 for a
+      deuce, 12 for an ace), at most seven cards; numpy or JAX.
+
+  Returns:
+    `[...]` int32 of less than 2**19, so that what is sorted by strength can have its number in the
+    same integer.
+  """
+  suit_masks = integers("suit_masks", suit_masks, 0, _BITS - 1)
+  xp: Any = suit_masks.__array_namespace__()
+  one = two = three = four = best = xp.zeros(suit_masks.shape[:-1], np.int32)
+  of_suit, top, kickers = (xp.asarray(t) for t in (_OF_SUIT, _TOP, _KICKERS))
+  for s in range(suit_masks.shape[-1]):
+    ranks = suit_masks[..., s].astype(np.int32)
+    four, three, two, one = (
+      four | three & ranks,
+      three | two & ranks,
+      two | one & ranks,
+      one | ranks,
+    )
+    best = xp.maximum(best, of_suit[ranks])
+  # Of all that a hand may be called, the strongest counts.
+  best = xp.maximum(best, xp.asarray(_OF_RANKS)[one])
+  pairs = xp.asarray(_HIGHEST[2])[two]
+  beside = kickers[xp.where(pairs & pairs - 1, 1, 3), one & ~pairs]
+  best = xp.maximum(best, xp.where(two > 0, xp.asarray(_OF_PAIRS)[pairs] + beside, 0))
+  of_three = top[three]
+  others, full_of = one & ~(1 << of_three), two & ~(1 << of_three)
+  trips = _strength(THREE, of_three, kickers[2][others])
+  best = xp.maximum(best, xp.where(three > 0, trips, 0))
+  full = _strength(FULL_HOUSE, of_three, kickers[1][full_of])
+  best = xp.maximum(best, xp.where((three > 0) & (full_of > 0), full, 0))
+  of_four = top[four]
+  quads = _strength(FOUR, of_four, kickers[1][one & ~(1 << of_four)])
+  return xp.maximum(best, xp.where(four > 0, quads, 0))
+
+
+@checked
+def suit_masks(deck: Deck, cards: Rows) -> Any:
+  """Returns the masks that `strengths` takes, of hands: `[..., k]` cards to `[..., suits]`.
+
+  A card that is there twice counts once.
+
+  Raises:
+    ValueError: there are more than seven cards, or one is not of the deck.
+  """
+  cards = integers("cards", cards, 0, deck.num_cards - 1)
+  if not 1 <= cards.shape[-1] <= MAX_CARDS:
+    raise ValueError(f"cards={cards.shape[-1]} a hand must be from 1 to {MAX_CARDS}")
+  xp: Any = cards.__array_namespace__()
+  bit = xp.asarray(1 << deck.rank_of)[cards]
+  suit = xp.asarray(deck.suit_of)[cards]
+  every = xp.arange(len(deck.suits)).reshape(*[1] * suit.ndim, -1)
+  of_suit = xp.where(suit[..., None] == every, bit[..., None], 0)
+  masks = of_suit[..., 0, :]
+  for k in range(1, cards.shape[-1]):  # not a sum: a card that comes twice counts once
+    masks = masks | of_suit[..., k, :]
+  return masks.astype(np.int32)
+
+
+def evaluate(deck: Deck, cards: Rows) -> Any:
+  """Returns the strengths of hands of up to seven different cards: `[..., k]` to `[...]`.
+
+  Raises:
+    ValueError: as `suit_masks`, or a hand holds a card twice.
+  """
+  if isinstance(cards, np.ndarray) and not (np.diff(np.sort(cards)) != 0).all():
+    raise ValueError(f"cards={short(cards)} hold a card twice; those of a hand must differ")
+  return strengths(suit_masks(deck, cards))
+
+
+def makes_straight(masks: np.ndarray) -> np.ndarray:
+  """Says which masks of ranks hold a straight."""
+  return _STRAIGHT[masks] > 0
+
+
+def category(strength: int) -> str:
+  """Returns the name of the category of a hand's strength, such as `two pair`."""
+  place = np.searchsorted(_GROUPS_BELOW, strength // _NUM_KICKERS, side="right") - 1
+  return _CATEGORIES[int(place)]
+
+
+@checked
+def strengths_on(deck: Deck, hands: Rows, board: Rows) -> Any:
+  """Returns how strong `hands` `[H, 2]` are on a `board` `[k]`: `[H]`, -1 for those it blocks."""
+  xp: Any = board.__array_namespace__()
+  blocked = (hands[:, :, None] == board[None, None]).any(axis=(1, 2))
+  masks = suit_masks(deck, hands)  # the same on all boards
+  if len(board):
+    masks = masks | suit_masks(deck, board[None])
+  return xp.where(blocked, -1, strengths(masks))

@@ -13,8 +13,7 @@ import numpy as np
 from games.arrays import Rows, is_whole, lookup, short
 from games.pairs import compatible_mass, holds
 from games.poker import betting
-from games.poker.cards import NUM_HOLE_CARDS, Deck
-from games.poker.hands import MAX_CARDS, strengths_on
+from games.poker.cards import MAX_CARDS, NUM_HOLE_CARDS, Deck, strengths_on
 
 NO_CARD = -1
 _MAX_BOARDS = 100_000
@@ -93,10 +92,6 @@ class Dealing:
       )
     sets = list(itertools.combinations(live, total))
     return np.array(sets, int).reshape(len(sets), total)
-
-  def strengths(self, hole_cards: np.ndarray) -> np.ndarray:
-    """Returns how strong hands `[H, 2]` are on each board of `final`: `[K, H]`, -1 if blocked."""
-    return self.strengths_on(hole_cards, self.final)
 
   def strengths_on(self, hole_cards: np.ndarray, dealt: np.ndarray) -> np.ndarray:
     """Returns how strong hands `[H, 2]` are where `dealt` `[K, k]` are dealt: `[K, H]`."""
@@ -214,9 +209,8 @@ def flop_classes(deck: Deck) -> tuple[np.ndarray, np.ndarray]:
     Cards `[C, 3]`, increasing, and sizes `[C]` that sum to all flops.
   """
   flops = _all_flops(deck)
-  renamed = np.stack([_renamed(deck, np.array(x), flops) for x in _permutations(deck)])
-  numbers = place_among(flops, np.sort(renamed, axis=-1).reshape(-1, FLOP))
-  codes = numbers.reshape(len(renamed), -1).min(axis=0)
+  renamed = np.sort(deck.renamings[:, flops], axis=-1)
+  codes = place_among(flops, renamed.reshape(-1, FLOP)).reshape(len(renamed), -1).min(axis=0)
   _, first, sizes = np.unique(codes, return_index=True, return_counts=True)
   return flops[first], sizes
 
@@ -260,10 +254,10 @@ def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax
   """
   flops, sizes = flop_classes(deck)
   class_key, suit_key = jax.random.split(jax.random.key(draw))
-  permutations = jnp.asarray(_permutations(deck))
+  renamings = jnp.asarray(deck.renamings)
   if number == len(flops):
     chosen, stand_for = jnp.asarray(flops), jnp.asarray(sizes, float)
-    suits = jax.random.choice(suit_key, permutations)[None]
+    cards = jax.random.choice(suit_key, renamings)[None]
   else:
     # One in each of equal strata of all flops, so that few of them are spread over the classes.
     quantiles = (
@@ -272,27 +266,10 @@ def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax
     below = jnp.asarray(np.cumsum(sizes) / sizes.sum())
     picked = jnp.minimum(jnp.searchsorted(below, quantiles, side="right"), len(flops) - 1)
     chosen, stand_for = jnp.asarray(flops)[picked], jnp.full(number, sizes.sum() / number)
-    suits = jax.random.choice(suit_key, permutations, (number,))
-  suit_of, first = jnp.asarray(deck.suit_of), jnp.asarray(_first_of_rank(deck))
-  renamed = first[chosen] + jnp.take_along_axis(
-    jnp.broadcast_to(suits, (len(chosen), suits.shape[-1])), suit_of[chosen], axis=1
-  )
+    cards = jax.random.choice(suit_key, renamings, (number,))
+  cards = jnp.broadcast_to(cards, (len(chosen), deck.num_cards))
+  renamed = jnp.take_along_axis(cards, chosen, axis=1)
   return place_among(_all_flops(deck), jnp.sort(renamed, axis=1)), stand_for
-
-
-def _permutations(deck: Deck) -> np.ndarray:
-  """Returns all renamings of suits: `[.., suits]`."""
-  return np.array(list(itertools.permutations(range(len(deck.suits)))))
-
-
-def _first_of_rank(deck: Deck) -> np.ndarray:
-  """Returns the first card of each card's rank: cards of a rank are numbered by suit."""
-  cards = np.arange(deck.num_cards)
-  return cards - deck.suit_of
-
-
-def _renamed(deck: Deck, suits: np.ndarray, cards: np.ndarray) -> np.ndarray:
-  return _first_of_rank(deck)[cards] + suits[deck.suit_of[cards]]
 
 
 @functools.lru_cache(maxsize=8)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from games.arguments import checked
+from games.game import register
 from games.poker.abstraction import BetSizes, make_bet_sizes
 from games.poker.betting import Betting, check_chips
 from games.poker.cards import RANKS, SUITS, Deck
 from games.poker.holdem import Holdem
-from games.registry import register
 
 Bets = str | Sequence[float] | Sequence[str] | BetSizes
 _RIVER = 5  # cards on the board

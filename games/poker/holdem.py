@@ -14,10 +14,9 @@ from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
-from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
+from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card, strengths_on
 from games.poker.dealing import NO_CARD, Dealing, check_flops
-from games.poker.hands import evaluate
-from games.poker.notation.ranges import beliefs_of
+from games.poker.notation import beliefs_of
 from games.poker.streets import Streets
 from games.poker.variation import FIXED, Fresh, read_fresh
 
@@ -72,6 +71,7 @@ class Holdem(Game):
   """
 
   name = "holdem"
+  text = EXPLAINED
 
   @checked
   def __init__(
@@ -106,17 +106,12 @@ class Holdem(Game):
       self.kept = np.flatnonzero(ranges.any(axis=0))
     self.hole_cards = every[self.kept]
     self.num_infostates = len(self.hole_cards)
-    self.burn = FIRST_BET + bets.num_slots + 1 + len(added_bets)
+    self.burn = self.num_player_actions = FIRST_BET + bets.num_slots + 1 + len(added_bets)
     self.first_deal = self.burn + 1
     self.num_actions = self.first_deal + self.dealing.num_deals
     # Columns of a state.
     self._first_dealt = betting.NUM_COLUMNS + len(self.board) * fresh.board
     self._first_size = self._first_dealt + sum(self.deals)
-
-  @property
-  def num_player_actions(self) -> int:
-    """Folding, calling and the bets; chance's actions follow."""
-    return self.burn
 
   # Public states.
 
@@ -324,7 +319,7 @@ class Holdem(Game):
 
   @checked
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
-    """Turns two ranges into beliefs at the start; see `games.poker.notation.ranges`.
+    """Turns two ranges into beliefs at the start; see `games.poker.notation`.
 
     Args:
       ranges: player 0's and player 1's: two strings for `parse_range`, or `[P, C(n, 2)]` weights,
@@ -360,7 +355,7 @@ class Holdem(Game):
 
   @functools.cached_property
   def _strengths(self) -> np.ndarray:
-    return self.dealing.strengths(self.hole_cards)
+    return self.dealing.strengths_on(self.hole_cards, self.dealing.final)
 
   def pairs(self):
     if not self.unlisted:
@@ -368,14 +363,10 @@ class Holdem(Game):
     return HoleCards(self.hole_cards, np.zeros((0, self.num_infostates), np.int32))
 
   def payoff(self, state, infostates):
-    if not self.unlisted:
-      return super().payoff(state, infostates)
     won: Any = 1.0
     if state[betting.STATUS] == betting.CLOSED:
-      board = self.on_board(state[None])[0]
-      hands = self.hole_cards[np.array(infostates)]
-      cards = np.concatenate([hands, np.broadcast_to(board, (*hands.shape[:-1], len(board)))], -1)
-      won = np.sign(np.subtract(*evaluate(self.deck, cards).astype(float)))
+      strengths = strengths_on(self.deck, self.hole_cards, self.on_board(state[None])[0])
+      won = np.sign(np.subtract(*(strengths[x].astype(float) for x in infostates)))
     return won * float(self.payoff_scale(state[None])[0])
 
   def sample_chance(self, state, infostates, rng):
@@ -398,7 +389,11 @@ class Holdem(Game):
     return xp.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
 
   def payoff_scale(self, states):
-    self.rules.check_zero_sum()
+    if self.rules.rake:
+      raise ValueError(
+        f"rake={self.rules.rake} makes a game that is not of zero sum, which trees must be; solve "
+        "it as lines of betting (games.poker.lines.make_lines)"
+      )
     return self.rules.stakes(states)
 
   def dealt(self, states: Rows) -> Rows:
@@ -470,9 +465,6 @@ class Holdem(Game):
     behind = [int(state[betting.STACK]) - chips for chips in paid]
     board = f"board {self.deck.names(shown)}, " if shown else ""
     return f"{board}pot {sum(paid) + self.rules.dead}, stacks {behind[0]} and {behind[1]}"
-
-  def explain(self):
-    return EXPLAINED
 
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])

@@ -5,8 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from games.arguments import checked
-from games.poker.cards import RANKS, Deck
-from games.poker.hands import HAND_SIZE, category, makes_straight, strengths_on, suit_masks
+from games.poker.cards import (
+  HAND_SIZE,
+  RANKS,
+  Deck,
+  category,
+  makes_straight,
+  strengths_on,
+  suit_masks,
+)
 
 NO_DRAW = "no draw"
 _PAIRS = ("top pair", "second pair", "low pair")

@@ -10,12 +10,12 @@ import numpy as np
 
 from games.arrays import may_hold, with_columns
 from games.game import CHANCE
-from games.kinds import LEAF, TERMINAL
 from games.poker import betting
 from games.poker.betting import CALL, FIRST_BET, FOLD
+from games.poker.cards import strengths_on
 from games.poker.dealing import draw_flops
-from games.poker.hands import strengths_on
 from games.poker.variation import FIXED, draw_states
+from games.public_tree import LEAF, TERMINAL
 from games.template import Node, Template, make_template
 
 _FOLD_TABLE, _SHOWDOWN_TABLE = 0, 1
@@ -63,11 +63,9 @@ class Streets:
 
   @property
   def one_start(self) -> bool:
-    """Whether all hands start in the same public state."""
     return self.game.fresh == FIXED and self.game.flops is None
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
-    """Returns public states that hands start in: `[number, S]`; `key` is consumed."""
     return draw_states(self.game, key, number)
 
   def stage_template(self, number: int) -> int:
@@ -80,13 +78,11 @@ class Streets:
     return found if found != self._of_stage[2 * number + 1] else None
 
   def number_of(self, states: jax.Array) -> jax.Array:
-    """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
     stage = self.game.stages(states)
     all_in = self.game.rules.highest(states) == states[:, betting.STACK]
     return jnp.where(all_in, jnp.asarray(self._all_in)[stage], jnp.asarray(self._of_stage)[stage])
 
   def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
-    """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
     game, legal = self.game, jnp.zeros(len(states), bool)
     deals = actions >= game.first_deal
     if may_hold(~deals):
@@ -110,7 +106,6 @@ class Streets:
     return jnp.where(self.game.burns(after)[:, None], turned, after)
 
   def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Draws the flops that a search looks at, or a card after each; see `Templates.outcomes`."""
     game, draw = self.game, above[0, -1]
     if level == 1:
       sets, stand_for = draw_flops(game.deck, game.flops, draw)
@@ -121,7 +116,6 @@ class Streets:
     return game.first_deal + card, free.sum(axis=1).astype(float)
 
   def possible(self, states: jax.Array) -> jax.Array:
-    """Returns which hands the board leaves: `[n, P, H]`."""
     game = self.game
     shown = game.dealing.shown(game.on_board(states))
     hands = np.asarray(game.hole_cards)

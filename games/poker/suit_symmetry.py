@@ -16,17 +16,12 @@ from games.arrays import Rows, check_rows, lookup
 from games.game import CHANCE, Game
 from games.pairs import holds
 from games.poker import betting
-from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
-from games.poker.hands import HAND_SIZE, evaluate
+from games.poker.cards import HAND_SIZE, NUM_HOLE_CARDS, Deck, evaluate, shares_card
+from games.poker.dealing import place_among
 from games.poker.holdem import Holdem
 from games.public_tree import PublicTree
 
 _TOLERANCE = 1e-5  # of a hand's belief
-# What a game of merged suits has of the game itself.
-_SAME = (
-  "num_actions", "num_player_actions", "stages", "payoff_scale", "action_name", "situation",
-  "explain",
-)  # fmt: skip
 
 
 def dead_suits(deck: Deck, board: Sequence[int], to_come: int) -> np.ndarray:
@@ -51,6 +46,10 @@ def card_groups(game: Holdem) -> np.ndarray:
     cards = np.flatnonzero((deck.rank_of == rank) & dead & ~fixed)
     group[cards] = cards.min(initial=deck.num_cards)
   return group
+
+
+def _of_whole(name: str) -> Any:
+  return lambda self, *arguments: getattr(self.whole, name)(*arguments)
 
 
 class MergedSuits(Game):
@@ -98,7 +97,7 @@ class MergedSuits(Game):
     if game.ranges is not None:
       raise ValueError(f"game={game!r} must have all hands; suits are merged among all of them")
     self.whole = game
-    vars(self).update({name: getattr(game, name) for name in _SAME})
+    self.num_actions, self.num_player_actions = game.num_actions, game.num_player_actions
     self.name = f"{game.name}_merged_suits"
     self.card_group = card_groups(game)
     self._same_group = self.card_group[:, None] == self.card_group
@@ -132,14 +131,9 @@ class MergedSuits(Game):
 
   # Public states.
 
-  def initial_state(self):
-    return self.whole.initial_state()
-
-  def actor(self, states):
-    return self.whole.actor(states)
-
-  def next_states(self, states, actions):
-    return self.whole.next_states(states, actions)
+  initial_state, actor, next_states, stages, payoff_scale = map(
+    _of_whole, ("initial_state", "actor", "next_states", "stages", "payoff_scale")
+  )
 
   def legal_actions(self, states):
     xp = states.__array_namespace__()
@@ -206,9 +200,7 @@ class MergedSuits(Game):
   def _find(self, sets: np.ndarray, states: Rows) -> Rows:
     """Returns which of `sets` is the set of cards dealt in each state: `[n]`."""
     xp: Any = states.__array_namespace__()
-    base = (self.whole.deck.num_cards + 1) ** np.arange(sets.shape[1])[::-1]
-    dealt = (xp.sort(self.whole.dealt(states), axis=1) + 1) * xp.asarray(base)
-    return xp.searchsorted(xp.asarray((sets + 1) @ base), dealt.sum(axis=1))
+    return place_among(sets + 1, xp.sort(self.whole.dealt(states), axis=1) + 1)
 
   def chance(self, states, actions):
     xp = states.__array_namespace__()
@@ -336,8 +328,9 @@ class MergedSuits(Game):
 
   # What a network sees, and what a person reads.
 
-  def features(self, states, player):
-    return self.whole.features(states, player)
+  features, action_name, situation, explain = map(
+    _of_whole, ("features", "action_name", "situation", "explain")
+  )
 
   def describe(self, history: Sequence[int], action: int) -> str:
     """Returns a description of `action` after `history`; of a deal, all the cards of its class."""

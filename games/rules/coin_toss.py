@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from games.arrays import is_finite, is_whole, short
-from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
-from games.registry import register
+from games.arrays import check_integer, is_finite, short
+from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, register
 
 HEADS, TAILS, FORFEIT = range(3)  # what player 1 answers
 SELL, PLAY = 3, 4
@@ -27,18 +26,19 @@ class CoinToss(Game):
   """
 
   name = "coin_toss"
+  text = (
+    "Who begins sees a coin and sells it, which ends the game, or plays. Then the other, who has "
+    "not seen it, guesses heads or tails, or forfeits: a right guess wins one, else it loses."
+  )
   num_infostates = 2
 
   def __init__(self, sell: tuple[float, float] = (0.5, -0.5), num_subgames: int = 1):
     values = tuple(sell) if isinstance(sell, (tuple, list)) else ()
     if len(values) != 2 or not all(is_finite(x) for x in values):
       raise ValueError(f"sell={short(sell)} must be two finite numbers: for heads and for tails")
-    if not is_whole(num_subgames, 1, _MAX_SUBGAMES):
-      raise ValueError(
-        f"num_subgames={short(num_subgames)} must be a positive integer, at most {_MAX_SUBGAMES}"
-      )
     self.sell = (float(values[0]), float(values[1]))
-    self.num_subgames = num_subgames = int(num_subgames)
+    num_subgames = check_integer("num_subgames", num_subgames, most=_MAX_SUBGAMES)
+    self.num_subgames = num_subgames
     self.num_actions = _FIRST_SUBGAME + (num_subgames if num_subgames > 1 else 0)
     self._sold = 2 + num_subgames  # the first state of the end
 
@@ -101,12 +101,6 @@ class CoinToss(Game):
     if action >= _FIRST_SUBGAME:
       return f"subgame {action - _FIRST_SUBGAME}"
     return ("heads", "tails", "forfeit", "sell", "play")[action]
-
-  def explain(self):
-    return (
-      "Who begins sees a coin and sells it, which ends the game, or plays. Then the other, who has "
-      "not seen it, guesses heads or tails, or forfeits: a right guess wins one, else it loses."
-    )
 
   def infostate_name(self, player, infostate):
     return ("heads", "tails")[infostate] if player == 0 else "-"

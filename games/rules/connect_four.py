@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 
-from games.arguments import is_whole, short
-from games.kinds import PLAYER_0, PLAYER_1, TERMINAL
+from games.arguments import check_integer
+from games.game import register
 from games.perfect_information import Stones, has_line, planes
-from games.registry import register
+from games.public_tree import PLAYER_0, PLAYER_1, TERMINAL
 
 
 class ConnectFour(Stones):
@@ -23,14 +23,12 @@ class ConnectFour(Stones):
   name = "connect_four"
 
   def __init__(self, width: int = 7, height: int = 6, in_a_row: int = 4):
-    for field, value in (("width", width), ("height", height), ("in_a_row", in_a_row)):
-      if not is_whole(value, 1, 100):
-        raise ValueError(f"{field}={short(value)} must be an integer from 1 to 100")
+    sizes = {"width": width, "height": height, "in_a_row": in_a_row}
+    width, height, in_a_row = (check_integer(x, y, most=100) for x, y in sizes.items())
     if in_a_row > max(width, height):
       raise ValueError(
         f"in_a_row={in_a_row} must fit on a board of width={width} and height={height}"
       )
-    width, height, in_a_row = int(width), int(height), int(in_a_row)
     self.width, self.height, self.in_a_row = width, height, in_a_row
     self.num_actions, self.max_moves = width, width * height
     self._lines = _lines(width, height, in_a_row)

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from games.arguments import is_whole, kind_of, short
-from games.kinds import TERMINAL
+from games.arguments import check_integer, kind_of, short
+from games.game import register
 from games.perfect_information import Stones, by_letters, planes
-from games.registry import register
+from games.public_tree import TERMINAL
 
 BOARDS = 8  # kept: no move may bring one of them back
 _TO_MOVE, _PASSES, _MOVES = -3, -2, -1
@@ -35,14 +35,11 @@ class Go(Stones):
   name = "go"
 
   def __init__(self, size: int = 5, komi: float = 7.5, max_moves: int | None = None):
-    if not is_whole(size, 2, 19):
-      raise ValueError(f"size={short(size)} must be an integer from 2 to 19")
+    self.size = size = check_integer("size", size, least=2, most=19)
     if not kind_of(float)[0](komi) or abs(komi) > size**2:
       raise ValueError(f"komi={short(komi)} must be a number, at most the points of the board")
     most = 2 * size**2 if max_moves is None else max_moves
-    if not is_whole(most, 1, 2**31 - 1):
-      raise ValueError(f"max_moves={short(max_moves)} must be a positive integer, or None")
-    self.size, self.komi, self.max_moves = int(size), komi, int(most)
+    self.komi, self.max_moves = komi, check_integer("max_moves", most)
     self.num_points = size**2
     self.num_actions = self.num_points + 1
     self._next_to = _next_to(size)
@@ -82,10 +79,11 @@ class Go(Stones):
     board = self._boards(state)[0]
     label = self._groups(board)
     member = label[None] == jnp.arange(self.num_points)[:, None]  # [group, point]
-    own = [
-      (board == stone) | ((board == 0) & self._touched(member, board == stone)[label])
-      for stone in (BLACK, WHITE)
-    ]
+    own = []
+    for stone in (BLACK, WHITE):
+      near = jnp.any(self._next_to & (board == stone)[None], axis=1)
+      touched = (member & near[None]).any(axis=1)  # [group]
+      own.append((board == stone) | ((board == 0) & touched[label]))
     return jnp.stack([(own[0] & ~own[1]).sum(), (own[1] & ~own[0]).sum()])
 
   def outcome(self, state):
@@ -113,10 +111,6 @@ class Go(Stones):
       return new, (new != label).any()
 
     return lax.while_loop(lambda loop: loop[1], spread, (jnp.arange(self.num_points), True))[0]
-
-  def _touched(self, member: jax.Array, points: jax.Array) -> jax.Array:
-    """Returns which groups `[group, point]` are next to one of `points`: `[group]`."""
-    return (member & jnp.any(self._next_to & points[None], axis=1)[None]).any(axis=1)
 
   def _placed(self, board: jax.Array, stone: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the board after a stone on each point, `[n, n]`, and where it may be put, `[n]`."""

@@ -3,8 +3,7 @@
 import numpy as np
 
 from games.arrays import lookup
-from games.game import TERMINAL, Game
-from games.registry import register
+from games.game import TERMINAL, Game, register
 
 PASS, BET = 0, 1
 _HISTORIES = ("", "p", "b", "pp", "pb", "bp", "bb", "pbp", "pbb")
@@ -28,6 +27,10 @@ class KuhnPoker(Game):
   """
 
   name = "kuhn_poker"
+  text = (
+    "Each has put in one chip and holds one of three cards, Jack, Queen or King. Pass checks, or "
+    "folds to a bet; bet puts in one chip more, or calls. The higher card wins the pot."
+  )
   num_infostates = 3
   num_actions = 2
 
@@ -64,12 +67,6 @@ class KuhnPoker(Game):
 
   def action_name(self, action):
     return ("pass", "bet")[action]
-
-  def explain(self):
-    return (
-      "Each has put in one chip and holds one of three cards, Jack, Queen or King. Pass checks, or "
-      "folds to a bet; bet puts in one chip more, or calls. The higher card wins the pot."
-    )
 
   def infostate_name(self, player, infostate):
     return "JQK"[infostate]

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from games.arrays import is_finite, lookup, short, with_columns
-from games.game import CHANCE, TERMINAL, Game
-from games.registry import register
+from games.game import CHANCE, TERMINAL, Game, register
 
 FOLD, CALL, RAISE = 0, 1, 2
 FIRST_CARD = 3  # where each round has one size of bet
@@ -61,6 +60,11 @@ class LeducPoker(Game):
   """
 
   name = "leduc_poker"
+  text = (
+    "Each has put in one chip and holds one of six cards: Jacks, Queens and Kings, two of each. "
+    "Call also checks, and raise also bets; a round has two raises at most. Between its two "
+    "rounds a card is dealt to both: who pairs it wins, or else the higher card."
+  )
   num_infostates = _NUM_CARDS
   orders_infostates = True
 
@@ -76,13 +80,9 @@ class LeducPoker(Game):
     self._adds = np.zeros((2, RAISE + self._num_sizes + _NUM_CARDS), np.int32)
     for row, sizes_of_round in zip(self._adds, sizes):
       row[RAISE : RAISE + len(sizes_of_round)] = np.round(np.multiply(sizes_of_round, self._unit))
-    self._first_card = RAISE + self._num_sizes
+    self._first_card = self.num_player_actions = RAISE + self._num_sizes
     self.bets = sizes
     self.num_actions = self._first_card + _NUM_CARDS
-
-  @property
-  def num_player_actions(self):
-    return self._first_card
 
   def initial_state(self):
     return np.array([0, 0, 0, 0, *[_ANTE * self._unit] * 2, _NONE, _GOING_ON])
@@ -189,13 +189,6 @@ class LeducPoker(Game):
       return self.action_name(action)
     second = any(taken >= self._first_card for taken in history)
     return f"raise {self.bets[second][action - RAISE]:g}"
-
-  def explain(self):
-    return (
-      "Each has put in one chip and holds one of six cards: Jacks, Queens and Kings, two of each. "
-      "Call also checks, and raise also bets; a round has two raises at most. Between its two "
-      "rounds a card is dealt to both: who pairs it wins, or else the higher card."
-    )
 
   def infostate_name(self, player, infostate):
     return "JQK"[infostate // _NUM_SUITS] + "♠♥"[infostate % _NUM_SUITS]

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from games.arguments import is_whole, short
-from games.game import TERMINAL, Game
-from games.registry import register
+from games.arguments import check_integer
+from games.game import TERMINAL, Game, register
 
 _MAX_TABLE_ENTRIES = 2**28
 NO_BID = -1
@@ -30,10 +29,8 @@ class LiarsDice(Game):
   name = "liars_dice"
 
   def __init__(self, num_dice: int = 1, num_faces: int = 4):
-    for field, value in (("num_dice", num_dice), ("num_faces", num_faces)):
-      if not is_whole(value, 1):
-        raise ValueError(f"{field}={short(value)} must be a positive integer")
-    self.num_dice, self.num_faces = num_dice, num_faces = int(num_dice), int(num_faces)
+    self.num_dice = num_dice = check_integer("num_dice", num_dice)
+    self.num_faces = num_faces = check_integer("num_faces", num_faces)
     self.num_bids = 2 * num_dice * num_faces
     self.num_actions = self.num_bids + 1
     # Bids first: a power of more dice than that would not be computed in a lifetime.
@@ -44,6 +41,11 @@ class LiarsDice(Game):
         f"player: its payoff tables may hold at most {_MAX_TABLE_ENTRIES} entries"
       )
     self.num_infostates = num_faces**num_dice
+    self.text = (
+      "A bid such as 1x3 claims that at least one die of both players together shows a 3; the "
+      f"highest face, {num_faces}, counts as any. Bid higher, or call the last bid with liar: "
+      "whoever is wrong loses."
+    )
 
   @property
   def liar(self) -> int:
@@ -101,13 +103,6 @@ class LiarsDice(Game):
       return "liar"
     quantity, face = divmod(int(action), self.num_faces)
     return f"{quantity + 1}x{face + 1}"
-
-  def explain(self):
-    return (
-      "A bid such as 1x3 claims that at least one die of both players together shows a 3; the "
-      f"highest face, {self.num_faces}, counts as any. Bid higher, or call the last bid with liar: "
-      "whoever is wrong loses."
-    )
 
   def infostate_name(self, player, infostate):
     return "".join(str(face + 1) for face in self.dice()[infostate])

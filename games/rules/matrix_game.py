@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from games.arguments import short
-from games.game import TERMINAL, Game, MoverMoves
-from games.registry import register
+from games.game import TERMINAL, Game, MoverMoves, register
 
 _START, _ANSWER, _FIRST_END = 0, 1, 2
 
@@ -22,6 +21,10 @@ class MatrixGame(Game):
   """
 
   name = "matrix_game"
+  text = (
+    "Who begins picks a row of a table unseen, and the other a column; the number there is what "
+    "the one wins and the other loses."
+  )
 
   def __init__(self, payoffs: Sequence[Sequence[float]] = ((1, -1), (-1, 1))):
     try:
@@ -90,12 +93,6 @@ class MatrixGame(Game):
 
   def action_name(self, action):
     return "hidden move" if action == self.num_actions - 1 else f"column {action}"
-
-  def explain(self):
-    return (
-      "Who begins picks a row of a table unseen, and the other a column; the number there is what "
-      "the one wins and the other loses."
-    )
 
   def infostate_name(self, player, infostate):
     return f"row {infostate}" if player == 0 else "-"

@@ -1,6 +1,6 @@
 """Modified rock-paper-scissors (ReBeL, Figure 1): the smallest game with a hidden move."""
 
-from games.registry import register
+from games.game import register
 from games.rules.matrix_game import MatrixGame
 
 _NAMES = ("rock", "paper", "scissors")
@@ -14,18 +14,16 @@ class RockPaperScissors(MatrixGame):
   """
 
   name = "rock_paper_scissors"
+  text = (
+    "Who begins picks rock, paper or scissors unseen, and then the other does. The winner gets "
+    "1, or 2 if one of them picked scissors."
+  )
 
   def __init__(self):
     super().__init__(((0, -1, 2), (1, 0, -2), (-2, 2, 0)))
 
   def action_name(self, action):
     return (*_NAMES, "hidden move")[action]
-
-  def explain(self):
-    return (
-      "Who begins picks rock, paper or scissors unseen, and then the other does. The winner gets "
-      "1, or 2 if one of them picked scissors."
-    )
 
   def infostate_name(self, player, infostate):
     return _NAMES[infostate] if player == 0 else "-"

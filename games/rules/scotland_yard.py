@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import is_whole, lookup, short
-from games.game import CHANCE, TERMINAL, Game, MoverMoves
-from games.registry import register, unknown_name
+from games.arguments import unknown_name
+from games.arrays import check_integer, is_whole, lookup, short
+from games.game import CHANCE, TERMINAL, Game, MoverMoves, register
 from games.rules.scotland_yard_maps import MAPS, Map
 
 # What happens in a public state. Mr. X has moved once and may go on in CHOOSING; it does in AGAIN.
 MOVING, LOOKING, CHOOSING, AGAIN, CAUGHT, ESCAPED = range(6)
+
+
+_MAX_PATHS = 20_000
 
 
 class Columns(NamedTuple):
@@ -30,20 +33,54 @@ class Columns(NamedTuple):
   maybe: Any  # [n, stations] 1 where Mr. X may be, else 0
 
 
-class Board(Game):
-  """The public rules of Scotland Yard, and Mr. X's stations; see `ScotlandYard`.
+class ScotlandYard(Game):
+  """Mr. X (player 0) moves unseen, then every detective moves; player 1 moves them all.
+
+  Mr. X wins 1 if nobody has caught it after the detectives' last moves, and loses 1 if a detective
+  steps on its station or it cannot move. A move uses up a card of its kind, also Mr. X's, and all
+  see which. Nobody moves to the station of a detective. A detective who cannot move stays. After
+  the moves in `reveals` Mr. X shows its station. Whether there are black cards, whether detectives'
+  cards go to Mr. X, and how often it may make two moves before the detectives', the map says. That
+  it makes another it says after the first, which is the same as before: nothing happens between.
+
+  An infostate of Mr. X is its path so far, for public trees say of each infostate which it came
+  from. Paths are numbered in order, and one that is not at its end yet as the first of those
+  that it may become; so infostates are many, and this is for small maps. A game that does not
+  remember has stations instead: paths that end at one have the same future, and nobody else tells
+  them apart. Then a map may be large, and rounds many. Detectives have one infostate, 0.
+
+  Hidden moves are numbered by the connections of a station, in the order of the stations where
+  they end; who cannot move has one, number 0.
+
+  Actions: `station * kinds + kind` a move that is seen, of a detective or of Mr. X where it shows
+  itself; then one for each kind of hidden move; then no move; where there are double moves, to move
+  again and not to; caught; and not caught. The last two
+  are chance: they say what a detective finds who steps where Mr. X may be. Either has probability
+  one, for those infostates of Mr. X with which it happens.
+
+  A public state is how often Mr. X has moved, whose turn it is, what happens there, how many double
+  moves are left, the detectives' stations (from 0), all cards, and for every station whether Mr. X
+  may be there.
 
   Args:
-    map_name, rounds, reveals: as of `ScotlandYard`.
+    map_name: a name in `scotland_yard_maps.MAPS`, or a `Map`.
+    rounds: how often Mr. X moves.
+    reveals: after which of its moves Mr. X shows its station, counted from 1.
+    remembers: whether infostates are paths.
   """
 
+  name = "scotland_yard"
+
   def __init__(
-    self, map_name: str | Map = "glasses", rounds: int = 5, reveals: tuple[int, ...] = ()
+    self,
+    map_name: str | Map = "glasses",
+    rounds: int = 5,
+    reveals: tuple[int, ...] = (),
+    remembers: bool = True,
   ):
     if not isinstance(map_name, Map) and (not isinstance(map_name, str) or map_name not in MAPS):
       raise ValueError(unknown_name("map_name", map_name, MAPS))
-    if not is_whole(rounds, 1):
-      raise ValueError(f"rounds={short(rounds)} must be a positive integer")
+    check_integer("rounds", rounds)
     shown = tuple(reveals) if isinstance(reveals, tuple | list) else (None,)
     if any(not is_whole(x, 1, rounds) for x in shown):
       raise ValueError(f"reveals={short(reveals)} must be integers from 1 to rounds={rounds}")
@@ -55,16 +92,16 @@ class Board(Game):
     self.hide = self._num_stations * self._num_kinds
     self.stay = self.hide + self._num_kinds
     self.again = self.stay + 1
-    self.caught = self.again + 2 * (self.map.doubles > 0)
+    self.caught = self.num_player_actions = self.again + 2 * (self.map.doubles > 0)
     self.num_actions = self.caught + 2
 
     # A round is a move of Mr. X, a choice and a move where there are double ones, and of each
     # detective a move and a look.
     self.max_moves = rounds * self.longest_wait
-
-  @property
-  def num_player_actions(self):
-    return self.caught
+    self.remembers = self.written = bool(remembers)
+    if not self.remembers:
+      self._end, self._means = _connections(self)
+      self.num_hidden = self._end.shape[1]
 
   @property
   def longest_wait(self):
@@ -97,33 +134,22 @@ class Board(Game):
 
   def legal_actions(self, states):
     xp, at = states.__array_namespace__(), self.read(states)
-    n = len(states)
     free, going, stuck = self._mister_x(at)
-    shows = self.shows(at)[:, None]
-    reached = (going > 0) & free[:, None]  # [n, kinds, stations]
-    seen = reached.swapaxes(1, 2).reshape(n, self.hide) & shows
-    hidden = reached.any(axis=2) & ~shows
-    nothing = (stuck & (at.maybe > 0)).any(axis=1)[:, None]
-    rest = xp.zeros((n, self.num_actions - self.again), bool)
-    mister_x = xp.concat([seen, hidden, nothing, rest], axis=1)
-
-    number = xp.maximum(at.turn - 1, 0)
-    station = xp.take_along_axis(at.stations, number[:, None], axis=1)[:, 0]
-    held = xp.take_along_axis(at.cards, (number + 1)[:, None, None], axis=1)[:, 0] > 0
-    steps = lookup(self.edge_table.swapaxes(0, 1), station) & held[:, :, None] & free[:, None]
-    seen = steps.swapaxes(1, 2).reshape(n, self.hide)
-    nothing = ~seen.any(axis=1)[:, None]
-    detective = xp.concat([seen, xp.zeros_like(hidden), nothing, rest], axis=1)
-
-    elsewhere = at.maybe.sum(axis=1)[:, None] > 1
-    none = xp.zeros((n, self.caught), bool)
-    looking = xp.concat([none, xp.ones((n, 1), bool), elsewhere], axis=1)
-    moving = xp.where(at.turn[:, None] == 0, mister_x, detective)
-    legal = xp.where(at.stage[:, None] == LOOKING, looking, moving)
-    number = xp.arange(self.num_actions)
+    mister_x, stage = at.turn[:, None] == 0, at.stage[:, None]
+    held = xp.take_along_axis(at.cards, at.turn[:, None, None], axis=1)[:, 0] > 0
+    steps = lookup(self.edge_table.swapaxes(0, 1), self._stands(at)) & held[:, :, None]
+    ways = xp.where(mister_x[:, :, None], going > 0, steps) & free[:, None]  # [n, kinds, stations]
+    flat = ways.swapaxes(1, 2).reshape(len(states), self.hide)
+    hides = mister_x & ~self.shows(at)[:, None]
+    stuck = xp.where(mister_x, stuck & (at.maybe > 0), False).any(axis=1)[:, None]
+    nothing = xp.where(mister_x, stuck, ~flat.any(axis=1)[:, None])
+    rest = xp.zeros((len(states), self.num_actions - self.again), bool)
+    moving = xp.concat([flat & ~hides, ways.any(axis=2) & hides, nothing, rest], axis=1)
+    number, elsewhere = xp.arange(self.num_actions), at.maybe.sum(axis=1)[:, None] > 1
+    looking = (number == self.caught) | ((number > self.caught) & elsewhere)
     choices = (number >= self.again) & (number < self.caught)
-    legal = xp.where(at.stage[:, None] == CHOOSING, choices, legal)
-    return legal & (at.stage < CAUGHT)[:, None]
+    legal = xp.where(stage == LOOKING, looking, xp.where(stage == CHOOSING, choices, moving))
+    return legal & (stage < CAUGHT)
 
   def next_states(self, states, actions):
     xp, at = states.__array_namespace__(), self.read(states)
@@ -141,12 +167,10 @@ class Board(Game):
     reached = reached & free & (there | ~seen[:, None])
     maybe = xp.where((is_mister_x & moves)[:, None], reached, at.maybe > 0)
     looks = steps & (maybe & there).any(axis=1)
-    missed = (at.stage == LOOKING)[:, None] & self.under_foot(at)
-    maybe = maybe & ~missed
+    maybe = maybe & ~((at.stage == LOOKING)[:, None] & self.under_foot(at))
 
-    detective = xp.arange(self._num_detectives) + 1 == at.turn[:, None]
-    stations = xp.where(detective & steps[:, None], station[:, None], at.stations)
     who = xp.arange(1 + self._num_detectives) == at.turn[:, None]
+    stations = xp.where(who[:, 1:] & steps[:, None], station[:, None], at.stations)
     what = xp.arange(self._num_kinds) == kind[:, None]
     used = who[:, :, None] & what[:, None] & moves[:, None, None]
     cards = at.cards - used
@@ -187,10 +211,12 @@ class Board(Game):
 
   def under_foot(self, at: Columns):
     """Marks the station of the detective who moves or has just moved: `[n, stations]`."""
+    return self._stands(at)[:, None] == at.maybe.__array_namespace__().arange(self._num_stations)
+
+  def _stands(self, at: Columns):
+    """Returns the station of that detective, of the first where Mr. X moves: `[n]`."""
     xp = at.maybe.__array_namespace__()
-    number = xp.maximum(at.turn - 1, 0)[:, None]
-    station = xp.take_along_axis(at.stations, number, axis=1)
-    return station == xp.arange(self._num_stations)
+    return xp.take_along_axis(at.stations, xp.maximum(at.turn - 1, 0)[:, None], axis=1)[:, 0]
 
   # What it is worth, what a network sees, and what a person reads.
 
@@ -251,13 +277,11 @@ class Board(Game):
     found = "one of " * (len(maybe) > 1) + ", ".join(str(x + 1) for x in maybe)
     lines = [f"Mr. X at {found}"]
     lines += [f"detective {i + 1} at {x + 1}" for i, x in enumerate(at.stations[0])]
-    lines = [f"{line}: {self._cards(row)} left" for line, row in zip(lines, at.cards[0])]
+    held = [", ".join(map("{} {}".format, row, self.map.kinds)) for row in at.cards[0]]
+    lines = [f"{line}: {cards} left" for line, cards in zip(lines, held)]
     if self.map.doubles:
       lines[0] += f", double moves: {int(at.doubles[0])}"
     return "\n  ".join([f"round {now} of {self.rounds}, {mover} {does}{shows}", *lines])
-
-  def _cards(self, row: np.ndarray) -> str:
-    return ", ".join(f"{x} {kind}" for x, kind in zip(row, self.map.kinds))
 
   def explain(self) -> str:
     shown = ", ".join(str(x) for x in sorted(set(self.reveals)))
@@ -272,69 +296,6 @@ class Board(Game):
 
   def _by(self, kind: int) -> str:
     return f"{self.map.kinds[kind]} " if self._num_kinds > 1 else ""
-
-
-def edge_table(city: Map) -> np.ndarray:
-  """Returns which stations each kind of transport joins: `[kinds, stations, stations]`, bool."""
-  joined = np.zeros((len(city.kinds), city.num_stations, city.num_stations), bool)
-  for a, b, kind in city.edges:
-    joined[city.kinds.index(kind), [a - 1, b - 1], [b - 1, a - 1]] = True
-  return joined
-
-
-_MAX_PATHS = 20_000
-
-
-class ScotlandYard(Board):
-  """Mr. X (player 0) moves unseen, then every detective moves; player 1 moves them all.
-
-  Mr. X wins 1 if nobody has caught it after the detectives' last moves, and loses 1 if a detective
-  steps on its station or it cannot move. A move uses up a card of its kind, also Mr. X's, and all
-  see which. Nobody moves to the station of a detective. A detective who cannot move stays. After
-  the moves in `reveals` Mr. X shows its station. Whether there are black cards, whether detectives'
-  cards go to Mr. X, and how often it may make two moves before the detectives', the map says. That
-  it makes another it says after the first, which is the same as before: nothing happens between.
-
-  An infostate of Mr. X is its path so far, for public trees say of each infostate which it came
-  from. Paths are numbered in order, and one that is not at its end yet as the first of those
-  that it may become; so infostates are many, and this is for small maps. A game that does not
-  remember has stations instead: paths that end at one have the same future, and nobody else tells
-  them apart. Then a map may be large, and rounds many. Detectives have one infostate, 0.
-
-  Hidden moves are numbered by the connections of a station, in the order of the stations where
-  they end; who cannot move has one, number 0.
-
-  Actions: `station * kinds + kind` a move that is seen, of a detective or of Mr. X where it shows
-  itself; then one for each kind of hidden move; then no move; where there are double moves, to move
-  again and not to; caught; and not caught. The last two
-  are chance: they say what a detective finds who steps where Mr. X may be. Either has probability
-  one, for those infostates of Mr. X with which it happens.
-
-  A public state is how often Mr. X has moved, whose turn it is, what happens there, how many double
-  moves are left, the detectives' stations (from 0), all cards, and for every station whether Mr. X
-  may be there.
-
-  Args:
-    map_name: a name in `scotland_yard_maps.MAPS`, or a `Map`.
-    rounds: how often Mr. X moves.
-    reveals: after which of its moves Mr. X shows its station, counted from 1.
-    remembers: whether infostates are paths.
-  """
-
-  name = "scotland_yard"
-
-  def __init__(
-    self,
-    map_name: str | Map = "glasses",
-    rounds: int = 5,
-    reveals: tuple[int, ...] = (),
-    remembers: bool = True,
-  ):
-    super().__init__(map_name, rounds, reveals)
-    self.remembers = self.written = bool(remembers)
-    if not self.remembers:
-      self._end, self._means = _connections(self)
-      self.num_hidden = self._end.shape[1]
 
   def forgetful(self):
     return ScotlandYard(self.map, self.rounds, self.reveals, remembers=False)
@@ -415,8 +376,7 @@ class ScotlandYard(Board):
     mister_x = xp.where(self.shows(at)[:, None, None], seen, self.hide + kind)
     free = self._free_moves(at)
     # A detective's moves are those of the station where it stands.
-    turn = xp.maximum(at.turn - 1, 0)[:, None]
-    stands = xp.take_along_axis(at.stations, turn, axis=1)
+    stands = self._stands(at)[:, None]
     of_team = xp.take_along_axis(free, stands[:, :, None], axis=1) & (here == 0)
     free = xp.where(is_mister_x, free, of_team)
     action = xp.where(is_mister_x, mister_x, seen[stands])
@@ -462,7 +422,15 @@ class ScotlandYard(Board):
     return f"games.make({self.name!r}, {own}, remembers={self.remembers})"
 
 
-def _connections(board: Board) -> tuple[np.ndarray, np.ndarray]:
+def edge_table(city: Map) -> np.ndarray:
+  """Returns which stations each kind of transport joins: `[kinds, stations, stations]`, bool."""
+  joined = np.zeros((len(city.kinds), city.num_stations, city.num_stations), bool)
+  for a, b, kind in city.edges:
+    joined[city.kinds.index(kind), [a - 1, b - 1], [b - 1, a - 1]] = True
+  return joined
+
+
+def _connections(board: ScotlandYard) -> tuple[np.ndarray, np.ndarray]:
   """Returns where each station's connections end, and their kinds: `[H, M]`, padded by -1."""
   kind, here, there = np.nonzero(board.edge_table)
   order = np.lexsort((kind, there, here))

@@ -9,7 +9,7 @@ of the board game.
 
 import dataclasses
 
-from games.arguments import is_whole, short
+from games.arguments import check_integer, is_whole, short
 
 # A station, then those with a larger number that it is connected to.
 _CONNECTIONS = {
@@ -113,8 +113,7 @@ class Map:
     pairs = [(x, y) for (_, x), (_, y) in zip(self.cards, own)]
     if any(not is_whole(n, 0) for pair in pairs for n in pair) or (0, 0) in pairs:
       raise ValueError(f"cards={short(self.cards)} must be positive numbers, or of Mr. X alone")
-    if not is_whole(self.doubles, 0):
-      raise ValueError(f"doubles={short(self.doubles)} must be an integer, at least 0")
+    check_integer("doubles", self.doubles, least=0)
     starts = (self.mister_x, *self.detectives)
     if not self.detectives or len(set(starts)) < len(starts) or not set(starts) <= named:
       raise ValueError(

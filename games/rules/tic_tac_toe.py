@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 
-from games.kinds import PLAYER_0, PLAYER_1, TERMINAL
+from games.game import register
 from games.perfect_information import Stones, by_letters, has_line, planes
-from games.registry import register
+from games.public_tree import PLAYER_0, PLAYER_1, TERMINAL
 
 _SIDE = 3
 _SQUARES = np.arange(_SIDE**2).reshape(_SIDE, _SIDE)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class PublicHistory:
   prior: np.ndarray
   weights: np.ndarray
   features: np.ndarray
-  payoffs: np.ndarray | None
+  payoffs: Any
   worlds: dict[Pair, float]
   children: list[int]
 
@@ -111,30 +112,32 @@ def _check_tables(game: Game) -> None:
     f"name={game.name!r}, num_infostates={h!r} and num_actions={game.num_actions!r} must be a "
     "name and positive numbers",
   )
-  prior = np.asarray(game.prior(), float)
-  require(prior.shape == (2, h), f"prior() has shape {prior.shape}, not {(2, h)}")
-  require(np.isfinite(prior).all() and (prior >= 0).all(), "prior() is negative or not finite")
+  prior = asked("prior", game.prior(), (2, h))
   sums = prior.sum(axis=1)
-  require(np.allclose(sums, 1, atol=TOLERANCE), f"prior() has rows that sum to {sums}, not to one")
+  distributions = (prior >= 0).all() and np.allclose(sums, 1, atol=TOLERANCE)
+  require(distributions, f"prior() has rows that sum to {sums}, or is negative: no distributions")
   for name, value in (("pair_weights", game.pair_weights()), ("payoffs", game.payoffs())):
-    shape = np.shape(value)
-    require(
-      len(shape) == 3 and shape[0] >= 1 and shape[1:] == (h, h),
-      f"{name}() has shape {shape}, not (number of tables, {h}, {h})",
-    )
-    require(np.isfinite(value).all(), f"{name}() is not finite everywhere")
+    asked(name, value, (max(len(value), 1), h, h))
   require((np.asarray(game.pair_weights()) >= 0).all(), "pair_weights() is negative somewhere")
 
 
-def _one(name: str, history, value):
+def asked(
+  name: str, value: Any, shape: tuple[int, ...], history: Any = (), kind: type = np.generic
+) -> np.ndarray:
+  """Returns the answer of the method `name`, checked to be finite, of a shape and of a kind."""
   value = np.asarray(value)
-  require(value.shape == (1,), f"{name}() has shape {value.shape}, not (1,), for {history}")
-  return value[0]
+  right = value.shape == shape and np.issubdtype(value.dtype, kind) and np.isfinite(value).all()
+  require(
+    right,
+    f"{name}() is {value.dtype} of shape {value.shape} after {history}, or not finite; it must be "
+    f"{kind.__name__} of shape {shape}",
+  )
+  return value
 
 
 def _pair_weights(game: Game, state: np.ndarray, history) -> np.ndarray:
   tables = np.asarray(game.pair_weights(), float)
-  index = _one("pair_index", history, game.pair_index(state[None]))
+  index = asked("pair_index", game.pair_index(state[None]), (1,), history)[0]
   require(
     0 <= index < len(tables),
     f"pair_index() is {index} after {history}; pair_weights() has {len(tables)} tables",
@@ -145,7 +148,7 @@ def _pair_weights(game: Game, state: np.ndarray, history) -> np.ndarray:
 def _describe(game: Game, *, history, state, **known) -> PublicHistory:
   """Asks the rules about the public state after `history`."""
   states = state[None].copy()
-  actor = _one("actor", history, game.actor(states))
+  actor = asked("actor", game.actor(states), (1,), history)[0]
   require(
     actor in (PLAYER_0, PLAYER_1, CHANCE, TERMINAL),
     f"actor() is {actor!r} after {history}; it must be 0, 1, CHANCE or TERMINAL",
@@ -153,23 +156,15 @@ def _describe(game: Game, *, history, state, **known) -> PublicHistory:
   payoffs = None
   if actor == TERMINAL:
     tables = np.asarray(game.payoffs(), float)
-    index = _one("payoff_index", history, game.payoff_index(states))
+    index = asked("payoff_index", game.payoff_index(states), (1,), history)[0]
     require(
       0 <= index < len(tables),
       f"payoff_index() is {index} after {history}; payoffs() has {len(tables)} tables",
     )
-    scale = _one("payoff_scale", history, game.payoff_scale(states))
-    require(np.isfinite(scale), f"payoff_scale() is {scale} after {history}; it must be finite")
-    payoffs = tables[index] * scale
-  first, second = (np.asarray(game.features(states, player)) for player in (0, 1))
-  lengths = {first.shape, second.shape, (1, *_feature_shape(game))}
-  require(
-    len(lengths) == 1,
-    f"features() has shapes {first.shape} and {second.shape} after {history}, and "
-    f"{(1, *_feature_shape(game))} at the start; they must be the same",
-  )
-  features = np.concatenate([first, second]).astype(float)
-  require(np.isfinite(features).all(), f"features() is not finite after {history}")
+    payoffs = tables[index] * asked("payoff_scale", game.payoff_scale(states), (1,), history)[0]
+  shape = np.shape(game.features(np.asarray(game.initial_state())[None], 0))
+  seen = [asked("features", game.features(states, p), shape, history) for p in (0, 1)]
+  features = np.concatenate(seen).astype(float)
   if game.orders_infostates:
     places = np.arange(game.num_infostates)
     orders = np.sort(features[:, -game.num_infostates :], axis=1)
@@ -199,18 +194,10 @@ def _describe(game: Game, *, history, state, **known) -> PublicHistory:
   )
 
 
-def _feature_shape(game: Game) -> tuple[int, ...]:
-  return np.shape(game.features(np.asarray(game.initial_state())[None], 0))[1:]
-
-
 def _follow(game: Game, node: PublicHistory) -> list[PublicHistory]:
   """Returns the children of `node` and notes the actions that lead to them."""
-  legal = np.asarray(game.legal_actions(node.state[None].copy()))
-  require(
-    legal.shape == (1, game.num_actions) and legal.dtype == bool,
-    f"legal_actions() is {legal.dtype} of shape {legal.shape} after {node.history}, not bool of "
-    f"shape {(1, game.num_actions)}",
-  )
+  legal = game.legal_actions(node.state[None].copy())
+  legal = asked("legal_actions", legal, (1, game.num_actions), node.history, np.bool_)
   node.children = np.flatnonzero(legal[0]).tolist()
   beyond = [a for a in node.children if a >= game.num_player_actions]
   require(
@@ -275,34 +262,25 @@ class _Step:
     self.history = (*node.history, action)
     h, after = game.num_infostates, f"after {self.history}"
     states, actions = node.state[None].copy(), np.array([action])
-    state = np.asarray(game.next_states(states, actions))
-    require(
-      state.shape == states.shape and np.issubdtype(state.dtype, np.integer),
-      f"next_states() is {state.dtype} of shape {state.shape} {after}, not integers of shape "
-      f"{states.shape}",
-    )
-    self.state = state[0]
+    state = game.next_states(states, actions)
+    self.state = asked("next_states", state, states.shape, self.history, np.integer)[0]
     self.weights = _pair_weights(game, self.state, self.history)
     parents = game.infostate_parents(states, actions)
     if parents is None:
       parents = np.tile(np.arange(h), (1, 2, 1))
-    parents = np.asarray(parents)
+    parents = asked("infostate_parents", parents, (1, 2, h), self.history)
     require(
-      parents.shape == (1, 2, h) and (parents >= -1).all() and (parents < h).all(),
-      f"infostate_parents() is {parents.tolist()} {after}; it must have shape {(1, 2, h)} and hold "
-      f"-1 or infostates below {h}",
+      (parents >= -1).all() and (parents < h).all(),
+      f"infostate_parents() is {parents.tolist()} {after}; it must hold -1 or infostates below {h}",
     )
     self.probability, mask = 1.0, np.ones((1, 2, h), bool)
     if node.actor == CHANCE:
       probability, mask = game.chance(states, actions)
-      self.probability = float(_one("chance", self.history, probability))
+      self.probability = float(asked("chance", probability, (1,), self.history)[0])
+      mask = asked("chance", mask, (1, 2, h), self.history)
       require(
         0 < self.probability <= 1 + TOLERANCE,
         f"chance() has probability {self.probability} {after}; it must be in (0, 1]",
-      )
-      require(
-        np.shape(mask) == (1, 2, h),
-        f"chance() has a mask of shape {np.shape(mask)} {after}, not {(1, 2, h)}",
       )
     require((states[0] == node.state).all(), f"a method changed the states it was given, {after}")
     self.parents = np.where(np.asarray(mask, bool)[0], parents[0], -1)  # [P, H]

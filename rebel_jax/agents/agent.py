@@ -61,14 +61,12 @@ class ChainSearcher:
         tree is too large to be written out.
       ValueError: a number is not allowed.
     """
-    del seed
     self._room = validation.check_integer("num_games", num_games)
-    config, given = (
-      checked_numbers(policy).config,
-      dict(simulations=simulations, per_update=per_update),
-    )
+    config = checked_numbers(policy).config
     self.game = game = config.make_game()
-    self.settings: GTCFR = make_search(config, evaluation=True, **given)
+    self.settings: GTCFR = make_search(
+      config, evaluation=True, simulations=simulations, per_update=per_update
+    )
     network = NetworkStates(make_state_network(config, game))
     ground = make_ground(config, game, self.settings)
     if self._room == 1 and isinstance(ground, TreeGround):

@@ -159,6 +159,7 @@ class Searcher:
     self._network = make_search_policy(config, self.game)
     self._stages, self._rooms = self._subgames(policy, depth)
     self._limits = [self.num_iterations] * len(self._stages)
+    self._paces: dict[int, SearchPace] = {}
 
   def _subgames(
     self, policy: Policy, depth: int | str | None
@@ -176,7 +177,9 @@ class Searcher:
       max_lanes=self.num_games,
     )
     self._number_of: Callable[[np.ndarray], np.ndarray] = agent.stage_of
-    self._live_leaves = [np.asarray(x.num_live)[x.row_of] for x in agent.tables.stages]
+    live = [np.asarray(x.num_live)[x.row_of] for x in agent.tables.stages]
+    # How many leaves each subgame of a stage has: `[M]`.
+    self._live: Callable[[int, np.ndarray], np.ndarray] = lambda number, roots: live[number][roots]
     return jax.tree.map(jnp.asarray, agent.tables.stages), agent.rooms
 
   @checked
@@ -186,12 +189,7 @@ class Searcher:
 
   def only_deals(self, root: Any) -> bool:
     """Says whether chance alone moves at `root`, and `deal` follows it without a search."""
-    del root
     return False
-
-  def deal(self, root: Any, beliefs: np.ndarray, action: int) -> tuple[Any, np.ndarray]:
-    """Returns the root after chance's `action`, and the beliefs `[P, H]` there."""
-    raise NotImplementedError(f"chance is searched with the rest of {self.game!r}")
 
   def search_for(self, agents: Sequence["Agent"]) -> None:
     """Lets agents that must search do so, side by side."""
@@ -212,10 +210,6 @@ class Searcher:
         searches = self._search_some(number, chosen[chunk], beliefs[chunk])
         found |= zip(chunk.tolist(), searches)
     return [found[i] for i in range(len(chosen))]
-
-  def _live(self, number: int, roots: np.ndarray) -> np.ndarray:
-    """Returns how many leaves each subgame of a stage has: `[M]`."""
-    return self._live_leaves[number][roots]
 
   def _search_some(
     self, number: int, roots: np.ndarray, beliefs: np.ndarray, iterations: int | None = None
@@ -254,7 +248,10 @@ class Searcher:
     return [BeliefSearch(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
 
   def _learn_pace(self, number: int, took: float, iterations: int) -> None:
-    """Takes note of how long a search of one stage took."""
+    """Takes note of how long a search of one stage took, where searches keep to a time."""
+    if (pace := self._paces.get(number)) is not None:
+      self._paces[number] = pace.after(took, iterations)
+      self._limits[number] = self._paces[number].iterations(self.num_iterations)
 
 
 class Agent(SearchingSeat):
@@ -269,8 +266,6 @@ class Agent(SearchingSeat):
       by the public history that the move leads to.
   """
 
-  _root: Any
-  _root_beliefs: np.ndarray
   _kept: tuple[np.ndarray, int] | None
 
   def _begin(self) -> None:
@@ -312,17 +307,15 @@ class Agent(SearchingSeat):
   def _follow(self, action: int) -> None:
     if self.searcher.only_deals(self._root):
       self._root, self._root_beliefs = self.searcher.deal(self._root, self._root_beliefs, action)
-      self._history = (*self._history, action)
-      return
-    search = self._found()
-    self._node = child_after(search.tree, self._node, action)
+    else:
+      search = self._found()
+      tree, self._node = search.tree, child_after(search.tree, self._node, action)
+      leaf = np.flatnonzero((tree.leaf_nodes == self._node) & (tree.leaf_actor != PADDING))
+      if leaf.size:
+        self._root = search.successor[leaf[0]]
+        self._root_beliefs = self._as_played(np.asarray(search.leaf_beliefs[leaf[0]]))
+        self._search, self._node, self._kept = None, 0, None
     self._history = (*self._history, action)
-    nodes = search.tree.leaf_nodes
-    leaf = np.flatnonzero((nodes == self._node) & (search.tree.leaf_actor != PADDING))
-    if leaf.size:
-      self._root = search.successor[leaf[0]]
-      self._root_beliefs = self._as_played(np.asarray(search.leaf_beliefs[leaf[0]]))
-      self._search, self._node, self._kept = None, 0, None
 
   def search_again(self, change: Callable[[Any], Any]) -> None:
     """Searches the subgame anew after a change to the state of its root.
@@ -405,8 +398,6 @@ class StreetSearcher(Searcher):
       ValueError: a number or the algorithm is not allowed.
     """
     super().__init__(policy, iterations=iterations, **settings)
-    self._starts: list[BeliefSearch] = []
-    self._paces: dict[int, SearchPace] = {}
     if seconds is not None:
       self._keep_to(seconds)
 
@@ -427,10 +418,8 @@ class StreetSearcher(Searcher):
     self._number_of = lambda states: np.asarray(number_of(jnp.asarray(states)))
     stages = TemplateSubgames(self._rules, self._network is not None).stages
     lanes = self.num_games
+    self._live = lambda number, roots: np.full(len(roots), stages[number].num_leaves)
     return stages, [Room(lanes, lanes * max(stage.num_leaves, 1)) for stage in stages]
-
-  def _live(self, number: int, roots: np.ndarray) -> np.ndarray:
-    return np.full(len(roots), self._stages[number].num_leaves)
 
   def search(self, roots: Sequence[Any], beliefs: np.ndarray) -> list[BeliefSearch]:
     """Searches the subgames at `roots` `[M, S]` from `beliefs` `[M, P, H]`."""
@@ -458,13 +447,14 @@ class StreetSearcher(Searcher):
 
   def _start(self) -> BeliefSearch:
     """Returns one of the searches of the first round, at random."""
-    if not self._starts:
-      self._search_start()
+    starts = self._starts
     self._key, key = jax.random.split(self._key)
-    return self._starts[int(jax.random.randint(key, (), 0, len(self._starts)))]
+    return starts[int(jax.random.randint(key, (), 0, len(starts)))]
 
-  def _search_start(self) -> None:
-    stage, algorithm = self._stages[0], self._algorithm
+  @functools.cached_property
+  def _starts(self) -> list[BeliefSearch]:
+    """Searches of the first round, by the iterations that they stop at."""
+    found, stage, algorithm = list[BeliefSearch](), self._stages[0], self._algorithm
     root = jnp.asarray(self.first_root, jnp.int32)[None]
     iterates = _iterates(
       stage, root, self._params, algorithm, self._limits[0], self._leaf_values, self._network
@@ -482,9 +472,8 @@ class StreetSearcher(Searcher):
       policy, nodes = _described(tree, played)
       _, believed = _described(tree, known)
       below = np.asarray(believed)[tree.leaf_nodes]
-      self._starts.append(
-        BeliefSearch(tree, successor, np.asarray(policy), np.asarray(nodes), below)
-      )
+      found.append(BeliefSearch(tree, successor, np.asarray(policy), np.asarray(nodes), below))
+    return found
 
   def _keep_to(self, seconds: float) -> None:
     """Measures how long searches take, so that they keep to a time, and makes the first of a hand.
@@ -506,13 +495,7 @@ class StreetSearcher(Searcher):
       each = max(took[2] - took[1], 1e-4) / (2 * _TIMED)
       self._paces[number] = SearchPace(seconds, max(took[1] - _TIMED * each, 0.0), each)
       self._limits[number] = self._paces[number].iterations(self.num_iterations)
-    self._search_start()
-
-  def _learn_pace(self, number: int, took: float, iterations: int) -> None:
-    """Takes note of how long a search of one template took."""
-    if (pace := self._paces.get(number)) is not None:
-      self._paces[number] = pace.after(took, iterations)
-      self._limits[number] = self._paces[number].iterations(self.num_iterations)
+    self._start()
 
 
 class SearchPace(NamedTuple):
@@ -536,8 +519,7 @@ class SearchPace(NamedTuple):
 
   def iterations(self, most: int) -> int:
     """Returns how many iterations a search may make: even, at least 2 and at most `most`."""
-    fit = int((_SHARE * self.seconds - self.fixed) / self.each) // 2 * 2
-    return max(2, min(most, fit))
+    return max(2, min(most, int((_SHARE * self.seconds - self.fixed) / self.each) // 2 * 2))
 
 
 def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:

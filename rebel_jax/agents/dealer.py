@@ -253,10 +253,9 @@ class SearchingSeat(Seat):
     Raises:
       ValueError: there is no such seat or infostate.
     """
-    validation.check_player(player)
-    if not 0 <= infostate < self._prior.shape[1] or self._prior[player, infostate] == 0:
-      raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
     super().start(player, infostate)
+    if infostate >= self._prior.shape[1] or self._prior[player, infostate] == 0:
+      raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
 
   def _found(self) -> Any:
     """Returns the agent's search, made at its first use."""
@@ -380,8 +379,7 @@ class NestedAgent(Seat):
         gadget=Resolve(self.player), num_iterations=self._num_iterations,
       )  # fmt: skip
       self._answers[key] = found
-    node = Placer(found.tree, by_state=True).places(self._tree)[self._node]
-    self._use(found, int(node))
+    self._use(found, int(Placer(found.tree, by_state=True).places(self._tree)[self._node]))
 
   def _in_match(self, action: int) -> int:
     """Returns an action of the agent's game as the match numbers it."""

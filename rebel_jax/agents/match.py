@@ -206,17 +206,6 @@ class PlayedGame:
   chances: int = 0
 
   @property
-  def history(self) -> tuple[int, ...]:
-    """Public actions, chance included."""
-    return tuple(self.dealer.history)
-
-  @property
-  def infostates(self) -> tuple[int, int]:
-    """Infostates that the seats held in the end."""
-    first, second = self.dealer.infostates
-    return first, second
-
-  @property
   def payoff(self) -> float:
     """Payoff of the match's first player."""
     return self.dealer.payoff() * (1 - 2 * self.seat) + 0.0  # no negative zeros
@@ -324,7 +313,10 @@ class Estimator(NamedTuple):
   values: str
 
   def estimates(
-    self, played: Sequence[PlayedGame], known: Sequence[int], progress: Progress | None = None
+    self,
+    played: Sequence[PlayedGame],
+    known: Sequence[int],
+    progress: Progress = lambda done, total: None,
   ) -> list[float]:
     """Returns the first player's payoff in each game, estimated by `solvers.metrics.aivat`.
 
@@ -338,16 +330,15 @@ class Estimator(NamedTuple):
     for number, game in enumerate(played):
       each = [(1 - 2 * first) * solvers.metrics.aivat(self._record(game, first)) for first in known]
       found.append(float(np.mean(each)))
-      if progress is not None:
-        progress(number + 1, len(played))
+      progress(number + 1, len(played))
     return found
 
   def _record(self, played: PlayedGame, known: int) -> solvers.metrics.HandRecord:
     """Returns the record of a game in which that player of the match is the known one."""
     agent: Any = played.players[played.seat ^ known]
-    told: list[int | None] = list(played.infostates)
+    told: list[int | None] = list(played.dealer.infostates)
     told[played.seat ^ known] = None
-    return self.recorder.record(played.history, (told[0], told[1]), agent.rows)
+    return self.recorder.record(tuple(played.dealer.history), (told[0], told[1]), agent.rows)
 
 
 def make_estimator(
@@ -366,18 +357,19 @@ def make_estimator(
       tree = games.build_public_tree(game, max_bytes=_MOST_BYTES)
   if tree is not None and tree.infostate_parent is not None:
     return None
-  if tree is None or tree.num_nodes * tree.num_infostates**2 > _MOST_PAIRS:
-    if isinstance(game, Holdem):
-      shares = solvers.metrics.PotShares(game)
-      shares.prepare(lambda done, total: progress(done / total))
-      return Estimator(solvers.metrics.HandRecorder(game, shares), SHARES)
-    if tree is None:
-      return None
-    return Estimator(solvers.metrics.HandRecorder(game, solvers.metrics.zero_values(tree)), ZERO)
-  solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
-  found = solvers.metrics.node_values(tree, solved.average_policy)
-  values = solvers.metrics.half_the_difference(tree, found)
-  return Estimator(solvers.metrics.HandRecorder(game, values), SOLVED)
+  values: Any
+  if tree is not None and tree.num_nodes * tree.num_infostates**2 <= _MOST_PAIRS:
+    solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
+    found = solvers.metrics.node_values(tree, solved.average_policy)
+    values, words = solvers.metrics.half_the_difference(tree, found), SOLVED
+  elif isinstance(game, Holdem):
+    values, words = solvers.metrics.PotShares(game), SHARES
+    values.prepare(lambda done, total: progress(done / total))
+  elif tree is not None:
+    values, words = solvers.metrics.zero_values(tree), ZERO
+  else:
+    return None
+  return Estimator(solvers.metrics.HandRecorder(game, values), words)
 
 
 class AgentStrategy(Strategy):
@@ -416,5 +408,4 @@ class AgentStrategy(Strategy):
   def act(self, infostate: int, rng: np.random.Generator) -> int:
     search, node = self._agent.node()
     self._agent.player, self._agent.infostate = int(search.tree.kind[node]), int(infostate)
-    del rng  # the agent has its own
     return self._agent.act().action

@@ -9,7 +9,6 @@ player to move; `draw` makes a picture of it.
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -158,11 +157,10 @@ def make_range_grid(
 
   reach = by_cell(weights)
   played = weights * np.asarray(rows, float)
-  frequency = np.stack([by_cell(x) / np.where(reach > 0, reach, 1) for x in played])
   return RangeGrid(
     moves=moves,
     reach=reach,
-    frequency=frequency,
+    frequency=np.stack([by_cell(x) / np.where(reach > 0, reach, 1) for x in played]),
     summary=played.sum(axis=1),
     labels=cell_names(game.deck),
   )
@@ -189,40 +187,26 @@ def plot_range_grid(grid: RangeGrid, path: str | Path, *, title: str = "") -> No
   """
   from matplotlib.figure import Figure
 
-  ranks = len(grid.labels)
   figure = Figure(figsize=(10, 7.2), layout="constrained")
   axes, bars = figure.subplots(1, 2, width_ratios=[4, 1])
-  palette = colours(grid.moves)
-  most = grid.reach.max()
-  for row in range(ranks):
-    for column in range(ranks):
-      _draw_cell(axes, grid, row, column, palette, grid.reach[row, column] / most)
+  row, column = (x.ravel() for x in np.indices(grid.reach.shape))
+  height, left, bottom = grid.reach.ravel() / grid.reach.max(), column.astype(float), 0.0
+  axes.bar(column, 1, 1, row, align="edge", color="#eeeeee")
+  for move, share, played, colour in zip(
+    grid.moves, grid.summary, grid.frequency, colours(grid.moves)
+  ):
+    axes.bar(left, height, played.ravel(), row + 1 - height, align="edge", color=colour)
+    bars.bar([0], [share], bottom=bottom, color=colour, label=f"{move}  {share:.1%}")
+    left, bottom = left + played.ravel(), bottom + share
+  axes.bar(column, 1, 1, row, align="edge", color="none", edgecolor="white")
+  for (i, j), label in np.ndenumerate(np.array(grid.labels)):
+    axes.text(j + 0.06, i + 0.28, label, fontsize=7)
+  ranks = len(grid.labels)
   axes.set(xlim=(0, ranks), ylim=(ranks, 0), xticks=[], yticks=[], aspect="equal")
   figure.suptitle(title)
-  bottom = 0.0
-  for move, share, colour in zip(grid.moves, grid.summary, palette):
-    bars.bar([0], [share], bottom=bottom, color=colour, label=f"{move}  {share:.1%}")
-    bottom += share
   bars.set(xlim=(-0.6, 0.6), ylim=(0, 1), xticks=[], ylabel="share of the range")
   bars.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
   files.save_picture(figure, path, dpi=100)
-
-
-def _draw_cell(axes: Any, grid: RangeGrid, row: int, column: int, palette, height: float) -> None:
-  axes.add_patch(_box(column, row, 1, 1, "#eeeeee"))
-  left = float(column)
-  for share, colour in zip(grid.frequency[:, row, column], palette):
-    if share > 0 and height > 0:
-      axes.add_patch(_box(left, row + 1 - height, share, height, colour))
-    left += share
-  axes.add_patch(_box(column, row, 1, 1, "none", edge="white"))
-  axes.text(column + 0.06, row + 0.28, grid.labels[row][column], fontsize=7)
-
-
-def _box(x: float, y: float, width: float, height: float, colour: str, edge: str = "none"):
-  from matplotlib.patches import Rectangle
-
-  return Rectangle((x, y), width, height, facecolor=colour, edgecolor=edge)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -297,14 +281,12 @@ def draw(decisions: Sequence[Decision], path: str | Path, *, title: str = "") ->
   Raises:
     ImportError: matplotlib is not installed.
   """
-  from matplotlib.backends.backend_agg import FigureCanvasAgg
   from matplotlib.figure import Figure
 
   count = len(decisions)
   figure = Figure(figsize=(10, 0.8 + 2.2 * count), layout="constrained")
-  FigureCanvasAgg(figure)
   axes = figure.subplots(count, 3, squeeze=False, width_ratios=(1, 1, 2.2))
-  for row, decision in zip(axes, decisions):
+  for (*row, chart), decision in zip(axes, decisions):
     for player in (0, 1):
       names = decision.infostates[player]
       row[player].bar(range(len(names)), decision.beliefs[player], color=f"C{player}")
@@ -312,7 +294,6 @@ def draw(decisions: Sequence[Decision], path: str | Path, *, title: str = "") ->
       row[player].set_ylim(0, 1)
       row[player].set_title(f"belief about player {player}", fontsize=9)
     row[0].set_ylabel(", ".join(decision.history) or "the start", fontsize=9)
-    chart = row[2]
     chart.imshow(decision.policy.T, vmin=0, vmax=1, cmap="Blues", aspect="auto")
     chart.set_xticks(range(len(decision.moves)), decision.moves, fontsize=8, rotation=20)
     names = decision.infostates[decision.mover]
@@ -322,6 +303,5 @@ def draw(decisions: Sequence[Decision], path: str | Path, *, title: str = "") ->
       if probability >= 0.005:
         color = "white" if probability > 0.6 else "black"
         chart.text(move, h, f"{probability:.2f}", ha="center", va="center", fontsize=7, color=color)
-  if title:
-    figure.suptitle(title)
+  figure.suptitle(title)
   files.save_picture(figure, path, dpi=110)

@@ -116,8 +116,7 @@ def is_unfinished(path: Path) -> bool:
 
 def plain(state: TrainState) -> dict[str, Any]:
   """Returns the state without its parameters, keys as the integers that they are made of."""
-  fields = state._asdict()
-  del fields["params"]
+  fields = {name: part for name, part in state._asdict().items() if name != "params"}
   return fields | {"keys": jax.random.key_data(state.keys)}
 
 
@@ -129,7 +128,10 @@ def read_about(path: Path) -> dict[str, Any]:
   """
   try:
     # Orbax's JSON item is one file; reading it so takes no start of Orbax.
-    files.check_folder(path)  # Orbax would wait for a FIFO, and writes where a link leads
+    # Orbax would wait for a FIFO, and writes where a link leads.
+    for part in path.rglob("*"):
+      if part.is_symlink() or not part.is_dir():
+        files.check_file(part)
     about = json.loads(files.read_bytes(path / "about" / "metadata"))
   except (OSError, ValueError, RecursionError) as error:
     raise _damaged(path, error) from None
@@ -389,12 +391,9 @@ def sum_of_arrays(tree: Any) -> int:
   are; those of several processes must be given by all of them.
   """
   leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+  names = [jax.tree_util.keystr(path, simple=True, separator="/").encode() for path, _ in leaves]
   sums = _sums([leaf for _, leaf in leaves])
-  total = 0
-  for (path, _), value in zip(leaves, sums):
-    name = zlib.crc32(jax.tree_util.keystr(path, simple=True, separator="/").encode())
-    total += int(value) * (2 * name + 1)
-  return total % 2**32
+  return sum(int(x) * (2 * zlib.crc32(name) + 1) for name, x in zip(names, sums)) % 2**32
 
 
 def sum_of_json(value: Any) -> int:
@@ -465,12 +464,8 @@ class CheckpointManager:
       ),
       todelete_subdir=PRUNED,
     )
-    try:
+    with in_config_errors(f"checkpoints={str(self._folder)!r} cannot be read", ValueError):
       self._manager = ocp.CheckpointManager(self._folder, options=options)
-    except ValueError as error:
-      raise ConfigError(
-        f"checkpoints={str(self._folder)!r} cannot be read: {line(error)}"
-      ) from None
     self._writing: Path | None = None
 
   @property

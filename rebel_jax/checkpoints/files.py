@@ -26,20 +26,14 @@ _SAID = ("about", "what")  # the latter in files of earlier versions
 Expected = Mapping[str, tuple[tuple[int, ...], str]]
 
 
-def _check_file(path: str | Path) -> None:
-  if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
-    raise OSError(f"{os.path.basename(path)!r} is no plain file")
-
-
-def check_folder(folder: Path) -> None:
-  """Checks that a folder holds plain files and folders alone, at any depth.
+def check_file(path: str | Path) -> None:
+  """Checks that what lies at a path, if anything does, is a plain file.
 
   Raises:
-    OSError: it holds a link, a FIFO or a device.
+    OSError: it is a link, a folder, a FIFO or a device.
   """
-  for path in folder.rglob("*"):
-    if path.is_symlink() or not path.is_dir():
-      _check_file(path)
+  if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+    raise OSError(f"{os.path.basename(path)!r} is no plain file")
 
 
 def open_file(path: str | Path, mode: str = "rb") -> IO[Any]:
@@ -48,7 +42,7 @@ def open_file(path: str | Path, mode: str = "rb") -> IO[Any]:
   Raises:
     OSError: it cannot be opened, or is a link, a FIFO or a device.
   """
-  _check_file(path)
+  check_file(path)
   return open(path, mode, opener=lambda name, flags: os.open(name, flags | _SAFE, 0o666))
 
 
@@ -75,7 +69,7 @@ def replacing(path: Path, *, rehearse: bool = False) -> Iterator[IO[bytes]]:
   Raises:
     OSError: it cannot be written, or is a link, a FIFO, a device or a folder.
   """
-  _check_file(path)
+  check_file(path)
   beside = path.parent / f".{os.urandom(8).hex()}.new"  # nobody's file is opened or removed
   try:
     with open_file(beside, "xb") as file:
@@ -187,8 +181,7 @@ def read_arrays(
     ConfigError: it cannot be read, holds other arrays, or was changed since it was written.
   """
   with reading(name, what), open_file(path) as file, zipfile.ZipFile(file) as archive:
-    names = {x.removesuffix(".npy") for x in archive.namelist()}.difference(_SAID)
-    if names != expected.keys():
+    if {x.removesuffix(".npy") for x in archive.namelist()}.difference(_SAID) != expected.keys():
       raise ValueError("it holds other arrays")
     found = {key: _member(archive, key, 8 * math.prod(x[0])) for key, x in expected.items()}
     for (shape, kinds), array in zip(expected.values(), found.values()):

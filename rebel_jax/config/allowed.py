@@ -8,7 +8,7 @@ dataclass share a name, so a setting is named without its group. What a field ma
 
 import contextlib
 import dataclasses
-import os
+import math
 import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import tyro
 
 import solvers
+from games.arguments import is_whole, unknown_name
 from games.arrays import is_finite
-from games.registry import unknown_name
 
 
 class ConfigError(ValueError):
@@ -31,20 +31,25 @@ class RunError(RuntimeError):
 
 @contextlib.contextmanager
 def in_config_errors(
-  head: str = "", kinds: Any = (TypeError, ValueError), *, reason: bool = True
+  head: str = "",
+  kinds: Any = (TypeError, ValueError),
+  *,
+  reason: bool = True,
+  raises: type[Exception] = ConfigError,
 ) -> Iterator[None]:
-  """Raises a ConfigError where something inside is refused.
+  """Raises a ConfigError, or another, where something inside is refused.
 
   Args:
     head: what it begins with, such as the setting's name.
     kinds: of errors, one or a tuple.
     reason: whether the error's own words follow.
+    raises: the kind of error raised.
   """
   try:
     yield
   except kinds as error:
     said = (str(getattr(error, "strerror", None) or error).splitlines() or [""])[0]
-    raise ConfigError(": ".join(filter(None, [head, said * reason]))) from None
+    raise raises(": ".join(filter(None, [head, said * reason]))) from None
 
 
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
@@ -66,13 +71,19 @@ class Allowed(tyro.constructors.PrimitiveConstructorSpec[Any]):
 
 
 def _allowed(
-  metavar: str, read: Callable[[str], Any], check: Callable[[str, Any], None]
+  metavar: str, read: Callable[[str], Any], must_be: str, fits: Callable[[Any], object]
 ) -> Allowed:
+  """Allows what `fits` says is what it `must_be`."""
+
   def read_one(texts: list[str]) -> Any:
     try:
       return read(texts[0])
     except ValueError:
       return texts[0]
+
+  def check(field: str, value: Any) -> None:
+    if not fits(value):
+      raise ConfigError(f"{field}={value!r} must be {must_be}")
 
   return Allowed(
     nargs=1,
@@ -86,27 +97,14 @@ def _allowed(
 
 def integer(low: int, high: int | None = None) -> Allowed:
   """Allows integers from `low` to `high` (None for no limit)."""
-
-  def check(field: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-      raise ConfigError(f"{field}={value!r} must be an integer")
-    if value < low or (high is not None and value > high):
-      top = f" and at most {high}" if high is not None else ""
-      raise ConfigError(f"{field}={value} must be at least {low}{top}")
-
-  return _allowed(f"INT>={low}", int, check)
+  must_be = f"an integer, at least {low}" + (f" and at most {high}" if high is not None else "")
+  return _allowed(f"INT>={low}", int, must_be, lambda x: is_whole(x, low, high or math.inf))
 
 
 def iterations(low: int = 2) -> Allowed:
   """Allows even numbers from `low` on: both players are updated equally often."""
-  whole = integer(low, 2**24)
-
-  def check(field: str, value: Any) -> None:
-    whole.check(field, value)
-    if value % 2:
-      raise ConfigError(f"{field}={value} must be even: one player's update is one iteration")
-
-  return dataclasses.replace(whole, metavar=f"EVEN>={low}", check=check)
+  must_be = f"even, at least {low} and at most {2**24}: one player's update is one iteration"
+  return _allowed(f"EVEN>={low}", int, must_be, lambda x: is_whole(x, low, 2**24) and not x % 2)
 
 
 def number(high: float | None = None, *, zero: bool = False) -> Allowed:
@@ -114,15 +112,12 @@ def number(high: float | None = None, *, zero: bool = False) -> Allowed:
   low = "at least 0" if zero else "above 0"
   top = f" and at most {high:g}" if high is not None else ""
 
-  def check(field: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-      raise ConfigError(f"{field}={value!r} must be a number")
-    too_low = value < 0 if zero else value <= 0
-    if not is_finite(value) or too_low or (high is not None and value > high):
-      raise ConfigError(f"{field}={value} must be a finite number {low}{top}")
+  def fits(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value)
+    return is_number and (value > 0 or (zero and value == 0)) and (high is None or value <= high)
 
   metavar = f"FLOAT>{'=' * zero}0" + (f",<={high:g}" if high is not None else "")
-  return _allowed(metavar, float, check)
+  return _allowed(metavar, float, f"a finite number {low}{top}", fits)
 
 
 def one_of(known: Collection[str]) -> Allowed:
@@ -132,7 +127,7 @@ def one_of(known: Collection[str]) -> Allowed:
     if not isinstance(value, str) or value not in known:
       raise unknown(field, value, known)
 
-  return _allowed(f"{{{','.join(known)}}}", str, check)
+  return dataclasses.replace(text(f"{{{','.join(known)}}}"), check=check)
 
 
 def several(known: Collection[str]) -> Allowed:
@@ -148,7 +143,7 @@ def several(known: Collection[str]) -> Allowed:
     nargs="*",
     metavar=f"[{one.metavar} ...]",
     instance_from_str=tuple,
-    str_from_instance=lambda value: list(value),
+    str_from_instance=list,
     check=check,
   )
 
@@ -157,29 +152,18 @@ def text(
   metavar: str, must_be: str = "text", fits: Callable[[str], object] = lambda value: True
 ) -> Allowed:
   """Allows texts that `fits` says are what they `must_be`; any by default."""
-
-  def check(field: str, value: Any) -> None:
-    if not isinstance(value, str) or not fits(value):
-      raise ConfigError(f"{field}={value!r} must be {must_be}")
-
-  return _allowed(metavar, str, check)
+  return _allowed(metavar, str, must_be, lambda value: isinstance(value, str) and fits(value))
 
 
 def name() -> Allowed:
   """Allows what may be part of a file's name on any system."""
-  must_be = "a name of letters, digits, '_', '-', '.'"
-  return text("NAME", must_be, re.compile(r"[\w.-]+").fullmatch)
+  return text("NAME", "a name of letters, digits, '_', '-', '.'", re.compile(r"[\w.-]+").fullmatch)
 
 
 def path(what: str) -> Allowed:
   """Allows what the system could have a file of; `what` says what kind."""
-
-  def possible(value: str) -> bool:
-    try:
-      return len(os.fsencode(value)) > 0 and "\0" not in value
-    except UnicodeEncodeError:
-      return False
-
+  # Without NUL, and without the halves of pairs that no bytes of a name are read as.
+  possible = re.compile("[^\0\ud800-\udc7f\udd00-\udfff]+").fullmatch
   return text("PATH", f"the path of a {what}", possible)
 
 
@@ -195,19 +179,13 @@ def check_algorithm(field: str, value: Any) -> None:
 
 def algorithm() -> Allowed:
   """Allows what `solvers.make_algorithm` makes an algorithm of."""
-  return _allowed("ALGORITHM", str, check_algorithm)
+  return dataclasses.replace(text("ALGORITHM"), check=check_algorithm)
 
 
 def depth() -> Allowed:
   """Allows positive numbers of public actions, and `stage`."""
-
-  def check(field: str, value: Any) -> None:
-    if isinstance(value, str) and value != "stage":
-      raise ConfigError(f"{field}={value!r} must be an integer, at least 1, or 'stage'")
-    if not isinstance(value, str):
-      integer(1).check(field, value)
-
-  return _allowed("INT>=1|stage", int, check)
+  must_be = "an integer, at least 1, or 'stage'"
+  return _allowed("INT>=1|stage", int, must_be, lambda x: x == "stage" or is_whole(x, 1))
 
 
 def optional(inner: Allowed) -> Allowed:
@@ -229,10 +207,8 @@ def pairs(*kinds: type) -> Allowed:
 
   def value_of(word: str) -> Any:
     for kind in kinds:
-      try:
+      with contextlib.suppress(ValueError):
         return kind(word)
-      except ValueError:
-        continue
     return word
 
   def read(words: list[str]) -> Any:
@@ -240,21 +216,20 @@ def pairs(*kinds: type) -> Allowed:
       return " ".join(words)
     return tuple((name, value_of(word)) for name, word in zip(words[::2], words[1::2]))
 
-  def check(field: str, value: Any) -> None:
-    if not isinstance(value, tuple) or not all(
-      isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in value
-    ):
-      raise ConfigError(f"{field}={value!r} must be pairs of a name and a number or text")
-    if len(dict(value)) < len(value):
-      raise ConfigError(f"{field}={value!r} must name each parameter once")
+  def fits(value: Any) -> bool:
+    return (
+      isinstance(value, tuple)
+      and all(
+        isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in value
+      )
+      and len(dict(value)) == len(value)
+    )
 
-  return Allowed(
+  return dataclasses.replace(
+    _allowed("[NAME VALUE ...]", str, "pairs of a name and a number or text, each name once", fits),
     nargs="*",
-    metavar="[NAME VALUE ...]",
     instance_from_str=read,
-    is_instance=lambda value: True,
     str_from_instance=lambda value: [str(word) for pair in value for word in pair],
-    check=check,
   )
 
 
@@ -298,20 +273,15 @@ def check(settings: Any) -> None:
     value = getattr(settings, name)
     if dataclasses.is_dataclass(value):
       check(value)
-    elif hint is bool:
-      if not isinstance(value, bool):
-        raise ConfigError(f"{name}={value!r} must be True or False")
-    else:
-      for allowed in typing.get_args(hint)[1:]:
-        if isinstance(allowed, Allowed):
-          allowed.check(name, value)
+    if hint is bool and not isinstance(value, bool):
+      raise ConfigError(f"{name}={value!r} must be True or False")
+    for allowed in typing.get_args(hint)[1:]:
+      if isinstance(allowed, Allowed):
+        allowed.check(name, value)
 
 
-def to_dict(settings: Any) -> dict[str, Any]:
+def to_dict(settings: Any) -> Any:
   """Returns the settings as JSON can hold them: groups and pairs as dicts."""
-  as_dict = {}
-  for name, value in vars(settings).items():
-    if dataclasses.is_dataclass(value):
-      value = to_dict(value)
-    as_dict[name] = dict(value) if isinstance(value, tuple) else value
-  return as_dict
+  if dataclasses.is_dataclass(settings):
+    return {name: to_dict(value) for name, value in vars(settings).items()}
+  return dict(settings) if isinstance(settings, tuple) else settings

@@ -145,7 +145,7 @@ class GrowingSearch:
   @property
   def solves_per_lane(self) -> float:
     """States learned for each search of play, without resignation."""
-    return self.questions_per_lane
+    return self.questions_per_lane + getattr(self, "td1_share", 0.0)
 
   def describe(self, number: int | None) -> tuple[str, str]:
     """Returns the roots of searches, of which there are so many, and their length, in words."""
@@ -186,11 +186,6 @@ class PerfectSearch(GrowingSearch):
   temperature: ClassVar[float] = 1.5
   policy_weight: ClassVar[float] = 1.0
   never_resign: ClassVar[float] = 0.2  # of games in which players may
-
-  @property
-  def solves_per_lane(self) -> float:
-    """States learned for each search of play, without resignation."""
-    return self.questions_per_lane + self.td1_share
 
 
 REBEL = ReBeLSearch()

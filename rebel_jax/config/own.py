@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from games.registry import unknown_name
+from games.arguments import unknown_name
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import NETWORKS

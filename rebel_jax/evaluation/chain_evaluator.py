@@ -6,7 +6,7 @@ each seed. Elsewhere it plays games against the same search without a network.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -171,7 +171,12 @@ class ChainEvaluator:
     game, key = self.ground.rules, jax.random.key(seed)
     seat = np.arange(2 * _GAMES) % 2
     how = How(self.search.of_any_length(), self.network)
-    table, over = _begin(self.ground, key, len(seat)), np.zeros(len(seat), bool)
+    table: tuple[Standing, Left] = (
+      jax.vmap(functools.partial(deal, game))(jax.random.split(key, len(seat))),
+      # What each player's last search left.
+      jax.tree.map(lambda x: jnp.broadcast_to(x, (len(seat), 2, *x.shape)), self.ground.nothing()),
+    )
+    over = np.zeros(len(seat), bool)
     for ply in range(game.max_moves):
       progress(number * game.max_moves + ply, total * game.max_moves)
       if over.all():
@@ -180,30 +185,14 @@ class ChainEvaluator:
       random = ply == 0 and game.num_infostates == 1
       table, over = _play(self.ground, table, seat, over, now, random, rounds, params, how=how)
       over = np.asarray(over)
-    return float(np.mean(won_by(game, table.standing, seat)))
-
-
-class _Table(NamedTuple):
-  """Games that are played side by side, and what each player's last search left."""
-
-  standing: Standing
-  left: Left
-
-
-@functools.partial(jax.jit, static_argnames="number")
-def _begin(ground: Any, key: jax.Array, number: int) -> _Table:
-  standing = jax.vmap(functools.partial(deal, ground.rules))(jax.random.split(key, number))
-  nothing = ground.nothing()
-  return _Table(
-    standing, jax.tree.map(lambda x: jnp.broadcast_to(x, (number, 2, *x.shape)), nothing)
-  )
+    return float(np.mean(won_by(game, table[0], seat)))
 
 
 @functools.partial(jax.jit, static_argnames="how")
 def _play(
-  ground: Any, table: _Table, seat: Any, over: Any, key: jax.Array, random: Any, rounds: Any,
-  params: Any, *, how: How,
-) -> tuple[_Table, jax.Array]:  # fmt: skip
+  ground: Any, table: tuple[Standing, Left], seat: Any, over: Any, key: jax.Array, random: Any,
+  rounds: Any, params: Any, *, how: How,
+) -> tuple[tuple[Standing, Left], jax.Array]:  # fmt: skip
   """Makes a move in games that are not over; who sits in `seat` `[G]` searches with the network."""
   rules, (standing, left) = ground.rules, table
   each, here = jnp.arange(len(seat)), standing.here
@@ -224,17 +213,7 @@ def _play(
   go = functools.partial(play_on, rules, exploration=jnp.where(random, 1.0, 0.0))
   after, ended = jax.vmap(go)(standing, policy, jax.random.split(move_key, len(seat)))
   left = jax.tree.map(lambda x, y: x.at[each, mover].set(y), left, found.left)
-  return _Table(where_lanes(over, standing, after), left), over | ended
-
-
-class _Ply(NamedTuple):
-  """States of agents after so many moves, and where each move leads among the next ply's."""
-
-  agents: np.ndarray  # [n] twice the seed's number, plus the seat
-  actor: np.ndarray  # [n]
-  won: np.ndarray  # [n] by the agent, if the game is over
-  children: np.ndarray  # [n, A] -1 where the agent does not go, or nobody can
-  best: np.ndarray  # [n, A] which moves exact play may make
+  return (where_lanes(over, standing, after), left), over | ended
 
 
 def against_all(
@@ -253,14 +232,18 @@ def against_all(
     seeds: of the agents.
     progress: called with plies done and in all.
   """
-  plies = list[_Ply]()
-  agents = np.arange(2 * len(seeds))
-  states = np.repeat(np.asarray(game.initial_state())[None], len(agents), axis=0)
-  while len(states):
-    progress(min(len(plies), game.max_moves), game.max_moves + 1)
-    seat = agents % 2
-    actor, won = game.actor(states), payoff_of(game, states)
-    ours, legal = actor == seat, game.legal_actions(states) & (actor != TERMINAL)[:, None]
+
+  def rise(agents: np.ndarray, states: np.ndarray, ply: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the least payoff of `agents` in `states`, and the chance not to lose to exact play.
+
+    Agents are twice the seed's number, plus the seat; their own states have one move.
+    """
+    if not len(states):
+      return np.zeros(1), np.zeros(1)
+    progress(min(ply, game.max_moves), game.max_moves + 1)
+    seat, actor, won = agents % 2, game.actor(states), payoff_of(game, states)
+    ours, over = actor == seat, actor == TERMINAL
+    legal = game.legal_actions(states) & ~over[:, None]
     keys = np.asarray(seeds, np.uint32)[agents[ours] // 2]
     legal[ours] &= np.eye(game.num_actions, dtype=bool)[choose(states[ours], keys)]
     row, action = np.nonzero(legal)
@@ -269,31 +252,19 @@ def against_all(
     best = legal & (worth == worth.max(axis=1, keepdims=True))
     keyed = np.concatenate([agents[row, None], after], axis=1)
     unique, number = np.unique(keyed, axis=0, return_inverse=True)
-    children = np.full(legal.shape, -1)
+    children = np.zeros(legal.shape, int)
     children[row, action] = number.reshape(-1)
-    plies.append(_Ply(agents, actor, np.where(seat == 0, won, -won), children, best))
-    agents, states = unique[:, 0], unique[:, 1:].astype(states.dtype)
-  least, kept = _rise(plies)
-  pairs = least.reshape(-1, 2), kept.reshape(-1, 2)
-  return {
-    "exploitability": (0.0 - pairs[0].mean(axis=1)).tolist(),
-    "not_lost": pairs[1].mean(axis=1).tolist(),
-  }
+    below = rise(unique[:, 0], unique[:, 1:].astype(states.dtype), ply + 1)
+    least, kept = (x[children] for x in below)
+    least = np.where(legal, least, np.inf).min(axis=1)
+    kept = np.where(best, kept, 0.0).sum(axis=1) / np.maximum(best.sum(axis=1), 1)
+    won = np.where(seat == 0, won, -won)
+    return np.where(over, won, least), np.where(over, won >= 0, kept)
+
+  agents = np.arange(2 * len(seeds))
+  start = np.repeat(np.asarray(game.initial_state())[None], len(agents), axis=0)
+  least, kept = (x.reshape(-1, 2).mean(axis=1) for x in rise(agents, start, 0))
+  return {"exploitability": (0.0 - least).tolist(), "not_lost": kept.tolist()}
 
 
 _keys = jax.jit(jax.vmap(jax.random.key))
-
-
-def _rise(plies: Sequence[_Ply]) -> tuple[np.ndarray, np.ndarray]:
-  """Returns, at the start, each agent's least payoff and its chance not to lose to exact play."""
-  below = np.zeros(1), np.zeros(1)
-  for ply in reversed(plies):
-    there, over = ply.children >= 0, ply.actor == TERMINAL
-    least, kept = (x[np.maximum(ply.children, 0)] for x in below)
-    least = np.where(there, least, np.inf).min(axis=1)
-    moves = np.maximum(ply.best.sum(axis=1), 1)
-    kept = np.where(ply.best, kept, 0.0).sum(axis=1) / moves
-    # The agent's own states have one move, which is the best of those that are left.
-    below = np.where(over, ply.won, least), np.where(over, ply.won >= 0, kept)
-  order = np.argsort(plies[0].agents)
-  return below[0][order], below[1][order]

@@ -27,7 +27,7 @@ from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
 from solvers import tuning
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues, normalise_beliefs
 from solvers.search import (
   SearchPolicy,

@@ -1,8 +1,7 @@
 """Measures of an agent, a row of numbers and in words."""
 
-import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -72,24 +71,6 @@ class Measurement(NamedTuple):
       return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in row.items())
     kept = f", {row['not_lost_mean']:.2%} of games not lost" if "not_lost_mean" in row else ""
     return f"exploitability {self.exploitability:.4f}{kept}"
-
-
-@dataclasses.dataclass
-class OwnMeasures:
-  """An evaluation of one's own as `Measures`: a function of parameters and whether it is the last.
-
-  It returns numbers by name.
-  """
-
-  evaluate: Callable[[Any, bool], Mapping[str, Any]]
-  about: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-  def measure(
-    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
-  ) -> Measurement:
-    """Returns the numbers as Python's."""
-    del seed, show
-    return Measurement({name: float(x) for name, x in self.evaluate(params, final).items()})
 
 
 class Measures(Protocol):

@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import PublicTree
+from games.arguments import unknown_name
 from games.poker import betting
 from games.poker.betting import CALL, FOLD, Betting
-from games.poker.cards import Deck
-from games.poker.hands import evaluate
-from games.registry import unknown_name
+from games.poker.cards import Deck, evaluate
 
 Wish = str | int  # "fold", "call" (or check), or the chips that a raise is to
 _BET_ABOVE = 0.65  # share of the pot

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.poker import Deck, Holdem
-from games.poker.hands import strengths, suit_masks
+from games.poker.cards import strengths, suit_masks
 from games.poker.holdem import PAID
 from rebel_jax.networks.value import ValueNetwork, product, rearranged, with_roots
 from solvers.sweeps import Showdowns, compatible_mass, make_showdowns, showdown_values
@@ -60,8 +60,7 @@ def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
   # Numbers alone are sorted several times as fast on a CPU as numbers with their places, so a
   # hand's place by its cards is a part of the number.
   ranks = jnp.asarray(np.argsort(by_cards, axis=1), strength.dtype)
-  keys = strength * len(hands) + ranks[of_cards]
-  place_of_cards = jnp.sort(keys, axis=1) % len(hands)
+  place_of_cards = jnp.sort(strength * len(hands) + ranks[of_cards], axis=1) % len(hands)
   order = jnp.take_along_axis(jnp.asarray(by_cards)[of_cards], place_of_cards, axis=1)
   hand = jnp.broadcast_to(jnp.arange(len(hands), dtype=order.dtype), order.shape)
   place = jnp.zeros_like(order).at[jnp.arange(rows)[:, None], order].set(hand)
@@ -180,25 +179,22 @@ class CardNetwork(ValueNetwork):
       for name, rows in shapes.items()
     }
 
-  def encode(self, features: jax.Array) -> EncodedHands:
-    """Returns the encoding of public features `[R, F]`."""
-    return self._encode(features, self._board(features))
-
   def encode_both(self, features: tuple[jax.Array, jax.Array]) -> tuple[EncodedHands, EncodedHands]:
     """Returns `encode` of both players' features: hands are ordered once, as both see the board."""
     board = self._board(features[0])
-    return self._encode(features[0], board), self._encode(features[1], board)
+    return self.encode(features[0], board), self.encode(features[1], board)
 
   def _board(self, features: jax.Array) -> tuple[HandOrder, Showdowns | None]:
     deck = Deck(self.table.ranks, self.table.suits)
-    shown = features[:, -deck.num_cards :]
-    hands = order_hands(deck, deck.hole_cards(self.table.board), shown)
-    if not self.showdown_inputs:
-      return hands, None
-    return hands, make_showdowns(hands.strength, features.dtype)
+    hands = order_hands(deck, deck.hole_cards(self.table.board), features[:, -deck.num_cards :])
+    seen = make_showdowns(hands.strength, features.dtype) if self.showdown_inputs else None
+    return hands, seen
 
-  def _encode(self, features: jax.Array, board: tuple[HandOrder, Showdowns | None]) -> EncodedHands:
-    hands, showdowns = board
+  def encode(
+    self, features: jax.Array, board: tuple[HandOrder, Showdowns | None] | None = None
+  ) -> EncodedHands:
+    """Returns the encoding of public features `[R, F]`, whose hands may be in order already."""
+    hands, showdowns = board or self._board(features)
     deck = Deck(self.table.ranks, self.table.suits)
     scalars = features[:, : -deck.num_cards]
     rank, suit = np.divmod(np.arange(deck.num_cards), len(deck.suits))
@@ -219,8 +215,7 @@ class CardNetwork(ValueNetwork):
     # squares of these sum to as many as there are hands. Beliefs themselves beside them would help
     # a little, and double the largest layer.
     hands = beliefs.shape[-1] // 2
-    ordered = rearranged(jnp.sqrt(hands * beliefs), encoded.order)
-    inputs = with_roots(ordered, self.belief_roots)
+    inputs = with_roots(rearranged(jnp.sqrt(hands * beliefs), encoded.order), self.belief_roots)
     if encoded.showdowns is not None:
       seen = standing(encoded.showdowns, encoded.live, beliefs[:, hands:])
       seen = rearranged(seen.reshape(len(seen), -1), encoded.order)

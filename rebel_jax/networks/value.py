@@ -115,8 +115,7 @@ def _mean_square(x):
 def _mean_square_of_slices(x):
   # XLA adds up a row one number after the other on a CPU, as rounding depends on the order. Whole
   # slices are added as vectors, and a product, whose order is free, adds up what is left.
-  squares = x * x
-  slices = jnp.split(squares, x.shape[-1] // _SLICE, axis=-1)
+  slices = jnp.split(x * x, x.shape[-1] // _SLICE, axis=-1)
   weights = jnp.full((_SLICE, 1), 1 / x.shape[-1], x.dtype)
   return jnp.matmul(functools.reduce(jnp.add, slices), weights, precision="highest")
 
@@ -332,8 +331,7 @@ class OrderedNetwork(ValueNetwork):
   def encode(self, features: jax.Array) -> Any:
     """Returns the encoding of public features `[R, F]`."""
     order = features[:, -self.places :].astype(jnp.int32)
-    hidden = super().encode(features[:, : -self.places])
-    return Encoded(hidden, order, jnp.argsort(order, axis=1))
+    return Encoded(super().encode(features[:, : -self.places]), order, jnp.argsort(order, axis=1))
 
   def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first.
@@ -390,8 +388,7 @@ class NetworkPolicy:
     """Answers a query: `[R, A, H]`."""
     beliefs = query.beliefs.reshape(len(query.beliefs), -1)
     inputs = in_type_of(params["policy"], (query.features, beliefs))
-    probabilities = self.network.apply(params["policy"], *inputs, query.legal)
-    return jnp.asarray(probabilities, beliefs.dtype)
+    return jnp.asarray(self.network.apply(params["policy"], *inputs, query.legal), beliefs.dtype)
 
 
 class ValuePolicyNetwork(nn.Module):
@@ -456,32 +453,20 @@ class NetworkStates:
 NETWORKS: dict[str, Callable[[Any, Any, int], nn.Module] | None] = {"mlp": None, "showdowns": None}
 
 
-class OwnNetwork(nn.Module):
-  """A module of features and beliefs as searches ask it, which may encode features once.
+class OwnNetwork(ValueNetwork):
+  """A module of features and beliefs as searches ask it; nothing is made of features alone.
 
   Attributes:
     module: answers `[R, outputs]` from `[R, F]` and `[R, 2 * H]`.
   """
 
-  module: nn.Module
-  fused: bool = False
+  module: Any = None
 
-  def encode(self, features: jax.Array) -> jax.Array:
-    """Returns the features, of which such a module makes nothing by themselves."""
+  def setup(self):
+    """Makes no layers: the module has its own."""
+
+  def encode(self, features: jax.Array) -> Any:
     return features
 
-  def encode_both(self, features: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """Returns the features as each player sees them."""
-    return features
-
-  def decode(self, encoded: jax.Array, beliefs: jax.Array) -> jax.Array:
-    """Returns the module's answers from the result of `encode`."""
+  def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
     return self.module(encoded, beliefs)
-
-  def __call__(self, features: jax.Array, beliefs: jax.Array) -> jax.Array:
-    """Returns the module's answers."""
-    return self.module(features, beliefs)
-
-  def unit(self, features: jax.Array) -> None:
-    """Returns None: the loss is in the game's own units."""
-    del features

@@ -8,10 +8,11 @@ import pyspiel
 
 from games import Game, build_public_tree
 from games.poker.cards import NUM_HOLE_CARDS, Deck
+from games.poker.holdem import Holdem
 from rebel_jax.agents.dealer import Move, prepare
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.policies import SpielMove, find_moves, load_game
-from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, TableRules
+from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, seat_of
 from solvers import validation
 
 
@@ -61,7 +62,6 @@ class BoardTranslation:
     self.open_spiel_game = load_game(game)
 
   def read(self, state: pyspiel.State, player: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    del player
     return tuple(state.history()), (0,)
 
   def actions(self, state: pyspiel.State, player: int) -> dict[int, tuple[int, tuple[int, ...]]]:
@@ -241,10 +241,9 @@ class ChipBot(_FollowingBot):
     ValueError: `game` is another one than `rules` are of, or `player_id` is no seat.
   """
 
-  def __init__(self, player: ChipPlayer, rules: TableRules, game: pyspiel.Game, player_id: int):
+  def __init__(self, player: ChipPlayer, rules: Holdem, game: pyspiel.Game, player_id: int):
     super().__init__(player_id)
-    if player_id not in (0, 1):
-      raise ValueError(f"player_id={validation.short(player_id)} must be 0 or 1")
+    validation.check_player(player_id, "player_id")
     _check_game(game, rules)
     self._at_table, self._rules = player, rules
 
@@ -252,28 +251,29 @@ class ChipBot(_FollowingBot):
     """Returns an action of OpenSpiel's."""
     self._catch_up(state)
     move = self._at_table.act()
-    if isinstance(move, RaiseTo):
-      return move.chips
-    return _FOLD if isinstance(move, Fold) else _CALL
+    passive = _FOLD if isinstance(move, Fold) else _CALL
+    return move.chips if isinstance(move, RaiseTo) else passive
 
   def _catch_up(self, state: pyspiel.State) -> None:
     history = state.history()
     if not self._seen or history[: len(self._seen)] != self._seen:
       first = NUM_HOLE_CARDS * self._player
       hand = [self._card(action) for action in history[first : first + NUM_HOLE_CARDS]]
-      self._at_table.start(self._rules.seat_of(self._player), tuple(hand))
+      self._at_table.start(seat_of(self._rules, self._player), tuple(hand))
       self._seen = history[: 2 * NUM_HOLE_CARDS]
     dealt: list[int] = []
     board = list(self._rules.deals)
-    for number, (player, action) in enumerate(_moves(state)):
-      by_chance = player == pyspiel.PlayerId.CHANCE
-      if by_chance and number >= 2 * NUM_HOLE_CARDS:
-        dealt.append(self._card(action))
+    for number, step in enumerate(state.full_history()):
+      event: Event = Fold() if step.action == _FOLD else Call()
+      if step.player == pyspiel.PlayerId.CHANCE:
+        dealt += [self._card(step.action)] * (number >= 2 * NUM_HOLE_CARDS)
         if len(dealt) < board[0]:
           continue
         board, event, dealt = board[1:], Deal(tuple(dealt)), []
+      elif step.action > _CALL:
+        event = RaiseTo(step.action)
       if number >= len(self._seen):
-        self._at_table.observe(event if by_chance else _move(action))
+        self._at_table.observe(event)
     self._seen = history
 
   def _card(self, action: int) -> int:
@@ -283,15 +283,7 @@ class ChipBot(_FollowingBot):
     return card
 
 
-def _moves(state: pyspiel.State) -> list[tuple[int, int]]:
-  return [(step.player, step.action) for step in state.full_history()]
-
-
-def _move(action: int) -> Event:
-  return RaiseTo(action) if action > _CALL else Call() if action == _CALL else Fold()
-
-
-def _check_game(game: pyspiel.Game, rules: TableRules) -> None:
+def _check_game(game: pyspiel.Game, rules: Holdem) -> None:
   """Checks that a game of OpenSpiel's has the rules of a player's game.
 
   Raises:
@@ -299,7 +291,7 @@ def _check_game(game: pyspiel.Game, rules: TableRules) -> None:
   """
   if game.get_type().short_name != "universal_poker":
     raise ValueError(f"game={game.get_type().short_name!r} must be universal_poker")
-  seats, betting = [rules.seat_of(position) for position in (0, 1)], rules.rules
+  seats, betting = [seat_of(rules, position) for position in (0, 1)], rules.rules
   rounds = range(len(rules.deals) + 1)
   first = [betting.first_to_act[min(k, len(betting.first_to_act) - 1)] for k in rounds]
   expected = {

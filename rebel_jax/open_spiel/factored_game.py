@@ -103,8 +103,7 @@ class OpenSpielGame(Game):
         self._pair_index[i] = self._pair_index[node.parent]
       else:
         # Weights that are one wherever it matters are one everywhere: `PublicTree.compatible`.
-        fill = float((node.weights == 1).all())
-        self._pair_index[i] = weights.add(node, node.weights, fill)
+        self._pair_index[i] = weights.add(node, node.weights, float((node.weights == 1).all()))
       if node.payoff is not None:
         real = node.payoff[node.weights > 0]
         if real.size == 0 or np.ptp(real) == 0:
@@ -134,8 +133,7 @@ class OpenSpielGame(Game):
     return legal
 
   def _after(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    place = np.searchsorted(self._edge, states[:, 0] * self.num_actions + actions)
-    return self._child[place]
+    return self._child[np.searchsorted(self._edge, states[:, 0] * self.num_actions + actions)]
 
   def next_states(self, states, actions):
     return self._after(states, actions)[:, None]

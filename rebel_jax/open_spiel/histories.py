@@ -382,53 +382,35 @@ def find_public_states(
   parents, arrivals, times = parent.tolist(), arrival.tolist(), time.tolist()
   levels: list[dict[int, int]] = [{} for _ in present]
   for moment in reversed(range(len(present))):
-    links = _Links()
+    above: dict[Any, Any] = {}
     for index in present[moment]:
       acts = times[index] == moment
-      links.join(index, (0, known[0][acts][index]))
-      links.join(index, (1, known[1][acts][index]))
+      for player in (0, 1):
+        above[root_of(above, (player, known[player][acts][index]))] = root_of(above, index)
     if moment + 1 < len(present):
       for index, state in levels[moment + 1].items():
         before = index if arrivals[index] <= moment else parents[index]
-        links.join(before, (2, state))
-    levels[moment] = links.number(present[moment])
+        above[root_of(above, (2, state))] = root_of(above, before)
+    numbers: dict[Any, int] = {}
+    for index in present[moment]:
+      levels[moment][index] = numbers.setdefault(root_of(above, index), len(numbers))
   return levels
 
 
-class _Links:
-  """Union-find over histories and what links them."""
-
-  def __init__(self) -> None:
-    self._above: dict = {}
-
-  def _root(self, x):
-    above = self._above
-    if x not in above:
-      above[x] = x
-      return x
-    while above[x] != x:
-      above[x] = above[above[x]]
-      x = above[x]
-    return x
-
-  def join(self, x, y) -> None:
-    x, y = self._root(x), self._root(y)
-    if x != y:
-      self._above[y] = x
-
-  def number(self, members: list[int]) -> dict[int, int]:
-    numbers: dict = {}
-    return {x: numbers.setdefault(self._root(x), len(numbers)) for x in members}
+def root_of(above: dict[Any, Any], x: Any) -> Any:
+  """Returns the root of all that is linked to `x`, of a union-find forest."""
+  while above.setdefault(x, x) != x:
+    above[x] = x = above[above[x]]
+  return x
 
 
 def connected(rows: list[tuple]) -> list[list[int]]:
   """Groups rows that are connected by equal entries: lists of positions, in order."""
-  links = _Links()
+  above: dict[Any, Any] = {}
   for position, row in enumerate(rows):
     for key in row:
-      links.join(position, ("key", key))
-  numbers = links.number(list(range(len(rows))))
-  groups: dict[int, list[int]] = defaultdict(list)
-  for position, number in numbers.items():
-    groups[number].append(position)
+      above[root_of(above, ("key", key))] = root_of(above, position)
+  groups: dict[Any, list[int]] = defaultdict(list)
+  for position in range(len(rows)):
+    groups[root_of(above, position)].append(position)
   return list(groups.values())

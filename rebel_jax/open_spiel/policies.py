@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyspiel
 
-from games import CHANCE, TERMINAL, Game, LiarsDice, PublicTree
+from games import CHANCE, TERMINAL, Game, PublicTree
 from games.arguments import checked, integers
 from games.game import check_is_game
 from games.origin import check_tree_of
@@ -19,6 +19,8 @@ from games.rules.leduc_poker import FIRST_CARD
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
+from solvers.search import node_beliefs
+from solvers.sweeps import make_problem, split_levels
 
 _LINES, _STEPS = 100, 400  # of play at random, and public actions in all
 _DEALS = 2**17  # of private information, all of which are compared
@@ -123,13 +125,47 @@ class Comparison:
 class Correspondence:
   """The OpenSpiel game equal to a game of ours; see `register_open_spiel`."""
 
-  load: Callable[[Game], str]
-  infostates: Callable[[Game, Sequence[int], int], Sequence[int]]
-  action: Callable[[Game, int, bool], int]
+  load: Callable[[Any], str]
+  infostates: Callable[[Any, Sequence[int], int], Sequence[int]] = lambda game, deal, player: [0]
+  action: Callable[[Any, int, bool], int] = lambda game, action, chance: action
 
 
 _FEW = 2**16  # nodes by private deals: below it every end is compared of every deal
-_REGISTRY: dict[str, Correspondence] = {}
+
+
+def _liars_dice_infostates(game: Any, deal: Sequence[int], player: int) -> list[int]:
+  place = {roll: i for i, roll in enumerate(map(tuple, game.dice().tolist()))}
+  # OpenSpiel sorts a player's dice: every order of them is one information state.
+  own = deal[player * game.num_dice : (player + 1) * game.num_dice]
+  return sorted({place[roll] for roll in itertools.permutations(own)})
+
+
+_REGISTRY: dict[str, Correspondence] = {
+  "kuhn_poker": Correspondence(
+    load=lambda game: "kuhn_poker", infostates=lambda game, deal, player: [deal[player]]
+  ),
+  "leduc_poker": Correspondence(
+    load=lambda game: "leduc_poker",
+    infostates=lambda game, deal, player: [deal[player]],
+    action=lambda game, action, chance: action + FIRST_CARD if chance else action,
+  ),
+  "liars_dice": Correspondence(
+    load=lambda game: f"liars_dice(numdice={game.num_dice},dice_sides={game.num_faces})",
+    infostates=_liars_dice_infostates,
+  ),
+  # Games of perfect information, whose actions have the numbers that OpenSpiel gives them.
+  "tic_tac_toe": Correspondence(load=lambda game: "tic_tac_toe"),
+  "connect_four": Correspondence(
+    load=lambda game: (
+      f"connect_four(rows={game.height},columns={game.width},x_in_row={game.in_a_row})"
+    )
+  ),
+  "go": Correspondence(
+    load=lambda game: (
+      f"go(board_size={game.size},komi={float(game.komi)},max_game_length={game.max_moves})"
+    )
+  ),
+}
 
 
 @checked
@@ -159,24 +195,8 @@ def register_open_spiel(
   """
   if name in _REGISTRY:
     raise ValueError(f"name={name!r} already has a counterpart in OpenSpiel; choose another")
-  _REGISTRY[name] = Correspondence(
-    load, infostates, action or (lambda game, action, chance: action)
-  )
-
-
-def find_correspondence(game: Game) -> Correspondence:
-  """Returns how `game` maps to OpenSpiel.
-
-  Raises:
-    ValueError: no counterpart is known.
-  """
-  if game.name not in _REGISTRY:
-    known = ", ".join(sorted(_REGISTRY))
-    raise ValueError(
-      f"game={game.name!r} has no counterpart in OpenSpiel; known: {known}, and games made by "
-      "open_spiel.from_game (open_spiel.register_open_spiel adds others)"
-    )
-  return _REGISTRY[game.name]
+  given = {} if action is None else {"action": action}
+  _REGISTRY[name] = Correspondence(load, infostates, **given)
 
 
 def load_game(game: Game) -> pyspiel.Game:
@@ -194,46 +214,14 @@ def _compared(game: Game) -> tuple[pyspiel.Game, Comparison | None]:
   check_is_game(game)
   if isinstance(game, OpenSpielGame):
     return game.open_spiel_game, None
-  correspondence = find_correspondence(game)
+  if game.name not in _REGISTRY:
+    raise ValueError(
+      f"game={game.name!r} has no counterpart in OpenSpiel; known: {', '.join(sorted(_REGISTRY))}, "
+      "and games made by open_spiel.from_game (open_spiel.register_open_spiel adds others)"
+    )
+  correspondence = _REGISTRY[game.name]
   spiel_game = histories.load(correspondence.load(game))
   return spiel_game, Comparison(game, spiel_game, correspondence)
-
-
-def _liars_dice_infostates(game: Game, deal: Sequence[int], player: int) -> list[int]:
-  assert isinstance(game, LiarsDice)
-  place = {roll: i for i, roll in enumerate(map(tuple, game.dice().tolist()))}
-  # OpenSpiel sorts a player's dice: every order of them is one information state.
-  own = deal[player * game.num_dice : (player + 1) * game.num_dice]
-  return sorted({place[roll] for roll in itertools.permutations(own)})
-
-
-def _load_liars_dice(game: Game) -> str:
-  assert isinstance(game, LiarsDice)
-  return f"liars_dice(numdice={game.num_dice},dice_sides={game.num_faces})"
-
-
-register_open_spiel(
-  "kuhn_poker", load=lambda game: "kuhn_poker", infostates=lambda game, deal, player: [deal[player]]
-)
-register_open_spiel(
-  "leduc_poker",
-  load=lambda game: "leduc_poker",
-  infostates=lambda game, deal, player: [deal[player]],
-  action=lambda game, action, chance: action + FIRST_CARD if chance else action,
-)
-register_open_spiel("liars_dice", load=_load_liars_dice, infostates=_liars_dice_infostates)
-# Games of perfect information, whose actions have the numbers that OpenSpiel gives them.
-_BOARDS: dict[str, Callable[[Any], str]] = {
-  "tic_tac_toe": lambda game: "tic_tac_toe",
-  "connect_four": lambda game: (
-    f"connect_four(rows={game.height},columns={game.width},x_in_row={game.in_a_row})"
-  ),
-  "go": lambda game: (
-    f"go(board_size={game.size},komi={float(game.komi)},max_game_length={game.max_moves})"
-  ),
-}
-for _name, _load in _BOARDS.items():
-  register_open_spiel(_name, load=_load, infostates=lambda game, deal, player: [0])
 
 
 class SpielMove(NamedTuple):
@@ -358,30 +346,17 @@ def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.Ta
       table[string][action] = float(rows[0])
       continue
     if weights is None:
-      weights = np.asarray(tree.prior, float) * _own_reach(tree, policy)
+      reached = node_beliefs(make_problem(tree, tree.prior), split_levels(tree, policy))
+      weights = np.asarray(reached, float)
     weight = weights[parent[node], kind[parent[node]], list(infostates)]
     weight = weight if weight.sum() > 0 else np.ones(len(infostates))
     table[string][action] = float(rows @ weight / weight.sum())
   totals = {string: sum(row.values()) for string, row in table.items()}
   # Chance may have outcomes of probability zero, below which OpenSpiel wants rows as well.
-  every = pyspiel.UniformRandomPolicy(load_game(game)).policy_table()
   return pyspiel.TabularPolicy(
-    every
+    pyspiel.UniformRandomPolicy(load_game(game)).policy_table()
     | {string: [(a, p / totals[string]) for a, p in row.items()] for string, row in table.items()}
   )
-
-
-def _own_reach(tree: PublicTree, policy: np.ndarray) -> np.ndarray:
-  """Returns each player's reach by its own moves, infostates never changing: `[N, P, H]`."""
-  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
-  reach = np.ones((tree.num_nodes, 2, tree.num_infostates))
-  for start, stop in zip(tree.structure.offsets[1:-1], tree.structure.offsets[2:]):
-    above = parent[start:stop]
-    reach[start:stop] = reach[above]
-    for player in (0, 1):
-      moved = start + np.flatnonzero(kind[above] == player)
-      reach[moved, player] *= policy[moved]
-  return reach
 
 
 @checked

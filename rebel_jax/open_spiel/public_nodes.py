@@ -82,13 +82,13 @@ class Timeline:
       actor = self._actor[before]
       for after in self._children[self._starts[before] : self._starts[before + 1]]:
         action = self._action[after]
-        if self._actor[after] == TERMINAL:
-          target = ("end", actor, action if actor < CHANCE else PASS)
-        else:
-          target = ("state", moment + 1, self._public[moment + 1][after])
-        unit = known
-        if actor < CHANCE:
-          unit = replace_key(known, actor, (known[actor][0], action))
+        moves = actor < CHANCE
+        target = (
+          ("end", actor, action if moves else PASS)
+          if self._actor[after] == TERMINAL
+          else ("state", moment + 1, self._public[moment + 1][after])
+        )
+        unit = replace_key(known, actor, (known[actor][0], action)) if moves else known
         steps.append(Step(before, after, actor, action, target, known, unit))
     return steps
 
@@ -104,12 +104,8 @@ class Timeline:
   def mover_learns(self, steps: list[Step], player: int) -> bool:
     """Says whether the mover learns something in private from its own move."""
     arrival = self.arrival(steps)
-    learned: dict[Key, Key] = {}
-    for step in steps:
-      key = self.keys(step.after, arrival)[player]
-      if learned.setdefault(step.unit[player], key) != key:
-        return True
-    return False
+    learned = {(step.unit[player], self.keys(step.after, arrival)[player]) for step in steps}
+    return len({unit for unit, _ in learned}) < len(learned)
 
   def arrival(self, steps: list[Step]) -> int:
     """Returns the time at which something happens next to the histories that steps lead to."""
@@ -294,8 +290,7 @@ class PublicNodes:
     if steps[0].target[0] == "end":
       return self._add(node, TERMINAL, steps, keys, mover)
     members = sorted({step.after for step in steps})
-    actor = self._timeline.first_actor(members, arrival)
-    child = self._add(node, actor, steps, keys, mover)
+    child = self._add(node, self._timeline.first_actor(members, arrival), steps, keys, mover)
     self._queue.append((child, arrival, members))
     return child
 

@@ -123,21 +123,16 @@ def progress_text(row: dict[str, Any], exploitability: float | None, left: float
     f"{row['examples']:,} examples",
     f"{row['examples_per_second']:,.0f}/s",
     f"loss {row['loss']:.5f}" if row["loss"] is not None else "filling the buffer",
+    f"exploitability {exploitability:.4f}" if exploitability is not None else "",
+    f"{duration(left)} left",
   ]
-  if exploitability is not None:
-    parts.append(f"exploitability {exploitability:.4f}")
-  parts.append(f"{duration(left)} left")
-  return ", ".join(parts)
+  return ", ".join(filter(None, parts))
 
 
 def duration(seconds: float) -> str:
   """Returns seconds as h:mm:ss."""
-  if not math.isfinite(seconds):
-    return "?"
-  return str(datetime.timedelta(seconds=round(max(seconds, 0.0))))
-
-
-Rows = list[tuple[str, str]]
+  finite = math.isfinite(seconds)
+  return str(datetime.timedelta(seconds=round(max(seconds, 0.0)))) if finite else "?"
 
 
 def summary(
@@ -147,7 +142,7 @@ def summary(
   last: dict[str, Any],
   seconds: float,
   module: str | None = None,
-) -> Rows:
+) -> list[tuple[str, str]]:
   """Returns names and values for a person to read.
 
   Args:
@@ -166,7 +161,6 @@ def summary(
   value, how, paper = measured.exploitability, measured.conditions, paper_exploitability(config)
   others = [(x, row["step"]) for row in rows if (x := Measurement(row)).exploitability is not None]
   best, step = min(others, key=lambda x: x[0].exploitability or 0.0, default=(measured, 0))
-  age = f"{last['buffer_examples']:,} examples, {last['buffer_age']:,.0f} steps old on average"
   shown: list[tuple[str, Any]] = [
     ("examples", f"{last['examples']:,} from {last['solves']:,} subgames"),
     ("time", f"{seconds:.0f} s"),
@@ -177,7 +171,10 @@ def summary(
       loss is not None and f"{loss:.5f} in training, {held_out:.5f} on examples not yet trained on",
     ),
     ("gradient norm", loss is not None and f"{last['gradient_norm']:.3g}"),
-    ("buffer", age),
+    (
+      "buffer",
+      f"{last['buffer_examples']:,} examples, {last['buffer_age']:,.0f} steps old on average",
+    ),
     ("device memory", memory is not None and f"{memory / 2**20:,.0f} MiB"),
     ("exploitability", value is not None and f"{value:.4f} ({how})"),
     (
@@ -209,9 +206,8 @@ def summary(
 
 def plan_text(config: Config, subgames: int | None) -> str:
   """Returns the plan of a run, in a line."""
-  lanes = f"{config.self_play.lanes} lanes"
   where, searches = config.search.describe(subgames)
-  return f"{where}, {lanes}, {searches}"
+  return f"{where}, {config.self_play.lanes} lanes, {searches}"
 
 
 def resume_command(folder: Path, module: str | None = None) -> str:
@@ -272,10 +268,8 @@ def plot_exploitability(
     axes.fill_between([row["seconds"] for row in ribbon], low, high, alpha=0.3)
   if paper is not None:
     axes.axhline(paper, color="gray", linestyle="--", label=f"ReBeL paper, Table 2: {paper:g}")
-  axes.set_yscale("log")
-  axes.set_xlabel("seconds since the start, compilation included")
-  axes.set_ylabel("exploitability")
-  axes.set_title(title)
+  about = {"xlabel": "seconds since the start, compilation included", "ylabel": "exploitability"}
+  axes.set(yscale="log", title=title, **about)
   axes.grid(True, which="both", alpha=0.3)
   axes.legend()
   files.save_picture(figure, path, dpi=120)

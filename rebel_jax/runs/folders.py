@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,22 +107,18 @@ def make_folder(preset: str, output_dir: str | None) -> Path:
   """
   if output_dir is None and jax.process_count() > 1:
     raise ConfigError("output_dir=None must be a folder where several processes train together")
-  if output_dir is not None:
-    with _written(Path(output_dir)) as path:
-      path.mkdir(parents=True, exist_ok=True)
-      return path
-  for number in itertools.count(1):
-    with _written(Path(RUNS) / f"{preset}-{number}") as path, contextlib.suppress(FileExistsError):
-      path.mkdir(parents=True)
+  fresh = (Path(RUNS) / f"{preset}-{number}" for number in itertools.count(1))
+  for path in fresh if output_dir is None else [Path(output_dir)]:
+    taken = [FileExistsError] * (output_dir is None)
+    with _written(path), contextlib.suppress(*taken):
+      path.mkdir(parents=True, exist_ok=output_dir is not None)
       break
   return path
 
 
-@contextlib.contextmanager
-def _written(path: Path) -> Iterator[Path]:
+def _written(path: Path) -> contextlib.AbstractContextManager[None]:
   """Raises a ConfigError where a run cannot write to its folder."""
-  with in_config_errors(f"output_dir={str(path)!r} must be a folder that can be written", OSError):
-    yield path
+  return in_config_errors(f"output_dir={str(path)!r} must be a folder that can be written", OSError)
 
 
 def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
@@ -136,17 +133,14 @@ def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
       raise ConfigError(f"output_dir={output_dir!r} holds no checkpoint to resume from")
     check_files(Path(output_dir), fresh=False)
     return Resumable(Path(output_dir), checkpoints[-1], read_about(checkpoints[-1]))
-  pattern = "*" if preset is None else f"{preset}-*"
-  folders = [p for p in Path(RUNS).glob(pattern) if checkpoints_of(p)]
-  if preset is not None:
-    folders = [p for p in folders if p.name.removeprefix(f"{preset}-").isdigit()]
+  fits = re.compile(".*" if preset is None else rf"{re.escape(preset)}-\d+").fullmatch
+  folders = [p for p in Path(RUNS).glob("*") if fits(p.name) and checkpoints_of(p)]
   if not folders:
     what = "run" if preset is None else f"run of preset {preset!r}"
     raise ConfigError(
       f"resume=True finds no {what} with a checkpoint in {RUNS}/; give its folder as output_dir"
     )
-  newest = max(folders, key=lambda p: checkpoints_of(p)[-1].stat().st_mtime)
-  return find_run(str(newest))
+  return find_run(str(max(folders, key=lambda p: checkpoints_of(p)[-1].stat().st_mtime)))
 
 
 def check_compatible(run: Resumable, saved: Config, config: Config) -> None:

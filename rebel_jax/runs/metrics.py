@@ -4,6 +4,7 @@ A run that its time would cut off is made shorter: a learning rate that is still
 is cut off leaves a worse network than a shorter run whose learning rate has fallen.
 """
 
+import bisect
 import contextlib
 import csv
 import dataclasses
@@ -105,7 +106,6 @@ def check_tensorboard() -> None:
 
 def csv_file(folder: Path, step: int) -> Callable[[dict[str, Any]], None]:
   """Returns a writer of `metrics.csv`, whole at each row: later rows have other columns too."""
-  del step
 
   def write(row: dict[str, Any]) -> None:
     rows = read_metrics(folder)
@@ -121,32 +121,28 @@ class EventFiles:
   """Writer of rows to `OUTPUT_DIR/tensorboard`."""
 
   def __init__(self, output_dir: str | Path, step: int):
-    """Prepares to write a new file.
+    """Begins a new file.
 
     Args:
       output_dir: the run's folder.
       step: rows beyond it, in files from before, are no longer valid.
     """
-    self._folder, self._step = str(Path(output_dir) / "tensorboard"), step
-    self._writer: Any = None
+    from tensorboardX import SummaryWriter
+
+    self._writer = SummaryWriter(
+      str(Path(output_dir) / "tensorboard"),
+      purge_step=step + 1 if step else None,
+      # Without a suffix, files that are begun in the same second have the same name.
+      filename_suffix=f".{step}",
+    )
+    self.close = self._writer.close
 
   def __call__(self, row: dict[str, Any]) -> None:
     """Writes every number of a row at its `step`."""
-    if self._writer is None:
-      from tensorboardX import SummaryWriter
-
-      # Without a suffix, files that are begun in the same second have the same name.
-      purge, suffix = self._step + 1 if self._step else None, f".{self._step}"
-      self._writer = SummaryWriter(self._folder, purge_step=purge, filename_suffix=suffix)
     for name, value in row.items():
       if name != "step" and isinstance(value, (int, float)):
         self._writer.add_scalar(name, value, row["step"])
     self._writer.flush()
-
-  def close(self) -> None:
-    """Closes the file."""
-    if self._writer:
-      self._writer.close()
 
 
 own.WRITERS.update(csv=csv_file, tensorboard=EventFiles)
@@ -286,13 +282,12 @@ def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
     report: means of the chunk, which count steps before learning began as zero.
     steps, learned: gradient steps that the chunk has room for, and those that were taken.
   """
-  share = steps / learned if learned else None
-  metrics: dict[str, float | None] = {}
-  of_values = target_of_values(report.learned)
-  for name, stats in report.learned.items():
-    prefix = "" if name == of_values else f"{name}_"
-    for statistic, mean in stats._asdict().items():
-      metrics[prefix + statistic] = float(mean) * share if share else None
+  share, of_values = steps / learned if learned else None, target_of_values(report.learned)
+  metrics = {
+    ("" if name == of_values else f"{name}_") + statistic: float(mean) * share if share else None
+    for name, stats in report.learned.items()
+    for statistic, mean in stats._asdict().items()
+  }
   return metrics | {f"{name}_error": float(error) for name, error in report.held_out.items()}
 
 
@@ -379,12 +374,12 @@ class Pace:
     if self.left(step) <= seconds:
       return 0
     a_step = 2 * self.config.solves_per_step
-    low, high = step, self.config.num_steps  # the first fits, the second does not
-    while high - low > 1:
-      middle = (low + high) // 2
-      shorter = self.config.replace(examples=a_step * middle)
-      low, high = (middle, high) if self.left(step, shorter) <= seconds else (low, middle)
-    return a_step * low if low > step else 0
+    fitting = bisect.bisect_right(
+      range(step + 1, self.config.num_steps),
+      seconds,
+      key=lambda last: self.left(step, self.config.replace(examples=a_step * last)),
+    )
+    return a_step * (step + fitting) if fitting else 0
 
   def shorten(self, step: int, elapsed: float) -> bool:
     """Makes the run shorter if its time will not suffice; every process must make the same calls.

@@ -20,7 +20,7 @@ from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import name_of, paper_exploitability
 from rebel_jax.devices import agree, share
 from rebel_jax.evaluation.evaluator import make_evaluator
-from rebel_jax.evaluation.measurement import Measurement, Measures, OwnMeasures
+from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.display import (
   Display,
@@ -138,7 +138,10 @@ def train(
     stack.enter_context(in_sentences(config, folder))
     run = _Run(setup, state, options, folder, about, started, shown, signals, stop)
     run.writers += writers if jax.process_index() == 0 else ()
-    run.evaluator = run.evaluator if evaluate is None else OwnMeasures(evaluate)
+    if evaluate is not None:
+      run.measure = lambda params, seed, final, show: Measurement(
+        {name: float(x) for name, x in evaluate(params, final).items()}
+      )
     return stack.enter_context(contextlib.closing(run)).go()
 
 
@@ -171,15 +174,14 @@ class _Run:
     self.log = metrics.MetricsLog(
       folder, about.get("metrics_bytes", 0), about.get("metrics_checksum", 0)
     )
-    names = dict.fromkeys((*options.writers, *["tensorboard"] * options.tensorboard))
-    first = jax.process_index() == 0
-    self.writers: list[Any] = [own.WRITERS[x](folder, self.step) for x in names if first]
+    names = (*options.writers, *["tensorboard"] * options.tensorboard) * (jax.process_index() == 0)
+    self.writers: list[Any] = [own.WRITERS[x](folder, self.step) for x in dict.fromkeys(names)]
     forged = f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk"
     kinds = AttributeError, KeyError, TypeError
     with in_config_errors(forged, kinds, reason=False):
       self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
       self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
-    self.evaluator: Measures = make_evaluator(self.config, setup)
+    self.measure: Callable[..., Measurement] = make_evaluator(self.config, setup).measure
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
@@ -189,23 +191,27 @@ class _Run:
     self.num_steps = 1  # that take about a second: so often signals and the clock are looked at
     self.trainer: Trainer | None = None  # of the last call, once this command has trained
     self.pace = Pace(setup.config)
+    self.limit = self.config.schedule.max_seconds or math.inf  # of this command
 
   def elapsed(self) -> float:
     """Returns seconds since this command began."""
     return time.monotonic() - self.started
 
+  def _seconds(self) -> float:
+    """Returns seconds of the run, those of commands before included."""
+    return round(self.seconds_before + self.elapsed(), 3)
+
   def go(self) -> Result:
     """Trains until the examples or the time are used up, or a request to stop."""
     config, devices = self.config, self.setup.mesh.devices
     metrics.write_commands(self.folder, self.commands)
-    kind = devices.flat[0].device_kind
-    self.display.say(f"{name_of(config)} on {devices.size} {kind} device(s), in {self.folder}")
-    if self.finished:
-      self.display.say("nothing left to do: raise --examples to go on")
-    else:
-      self.display.say(
-        f"compiling self-play and learning: {plan_text(config, self.setup.table.num_subgames)}"
-      )
+    on = f"on {devices.size} {devices.flat[0].device_kind} device(s)"
+    self.display.say(f"{name_of(config)} {on}, in {self.folder}")
+    self.display.say(
+      "nothing left to do: raise --examples to go on"
+      if self.finished
+      else f"compiling self-play and learning: {plan_text(config, self.setup.table.num_subgames)}"
+    )
     goes_on = True
     while goes_on and not self.finished:
       try:
@@ -216,11 +222,11 @@ class _Run:
     if goes_on:
       self.manager.wait()
       self.display.clear()
-      seconds, rows = self.seconds_before + self.elapsed(), metrics.read_metrics(self.folder)
-      limit, planned_steps = config.schedule.max_seconds, self.pace.config.num_steps
-      title = f"max_seconds={limit} went by after {self.step:,} of {planned_steps:,} steps"
-      title = "done" if self.step >= planned_steps else title
-      about = summary(config, self.folder, rows, self.row, seconds, self.options.module)
+      rows = metrics.read_metrics(self.folder)
+      steps, title = self.pace.config.num_steps, "done"
+      if self.step < steps:
+        title = f"max_seconds={self.limit} went by after {self.step:,} of {steps:,} steps"
+      about = summary(config, self.folder, rows, self.row, self._seconds(), self.options.module)
       self.display.table(title, about)
     return Result(self.folder, self.row, self.signals.received)
 
@@ -236,9 +242,7 @@ class _Run:
     return Chunk(self.examples, gradient_steps(self.state))
 
   def _over(self) -> bool:
-    limit = self.config.schedule.max_seconds
-    late = limit is not None and self.elapsed() >= limit
-    return self.step >= self.pace.config.num_steps or agree(late)
+    return self.step >= self.pace.config.num_steps or agree(self.elapsed() >= self.limit)
 
   def _interrupted(self) -> bool:
     if self.display.closed and not self.signals.received:
@@ -255,7 +259,7 @@ class _Run:
       self.setup = dataclasses.replace(self.setup, config=shorter)
       self.state = planned(self.state, shorter)
       self.display.say(
-        f"max_seconds={config.schedule.max_seconds:g} will not do for all {config.num_steps:,} "
+        f"max_seconds={self.limit:g} will not do for all {config.num_steps:,} "
         f"steps, so the run ends after {shorter.num_steps:,}, and its learning rate falls sooner"
       )
     if self.step < self._row_at():
@@ -272,8 +276,9 @@ class _Run:
       self.log.write(self.row)
     self.manager.wait()
     self.display.__exit__()
-    how = resume_command(self.folder, self.options.module)
-    self.display.say(f"saved at step {self.step}; go on with: {how}")
+    self.display.say(
+      f"saved at step {self.step}; go on with: {resume_command(self.folder, self.options.module)}"
+    )
     return False
 
   def _row_at(self) -> int:
@@ -289,12 +294,15 @@ class _Run:
     compiles = trainer != self.trainer
     if compiles:
       if self.trainer is not None and trainer.self_play != self.trainer.self_play:
-        number = setup.config.rebel.late_iterations
-        self.display.say(f"from here on searches take {number} iterations")
+        self.display.say(
+          f"from here on searches take {setup.config.rebel.late_iterations} iterations"
+        )
       self.display.show("training", self._fraction(), "compiling")
     ends = [end - self.step for end in (self._row_at(), setup.config.late_step) if end > self.step]
     num_steps = share(min(self.num_steps, MOST_STEPS, *ends))
-    with self.signals.raising(self._leave, self._whole):
+    # The state is whole until it is donated to the program that computes the next.
+    whole = lambda: not any(x.is_deleted() for x in jax.tree.leaves(self.state))  # noqa: E731
+    with self.signals.raising(self._leave, whole):
       if compiles:
         self._count_memory(trainer)
       self.state, report = trainer.run(self.table, self.state, num_steps, setup.mesh)
@@ -304,24 +312,19 @@ class _Run:
     self.examples = 2 * int(self.state.solves)
     seconds = time.monotonic() - began
     if compiles:
-      made = len(_compiled) - known
-      self.display.say(f"compiled {made} programs, and took {num_steps} step(s): {seconds:.0f} s")
+      self.display.say(
+        f"compiled {len(_compiled) - known} programs, and took {num_steps} step(s): {seconds:.0f} s"
+      )
     self.pace.add(first - 1, self.step, seconds, compiled=compiles)
     self.num_steps = max(1, min(2 * self.num_steps, int(num_steps / max(seconds, 1e-6))))
     self.trainer = trainer
     self.chunk.add(report, num_steps, seconds)
     self.row = make_row(self.chunk, self.state, self.config)
-    self.row["seconds"] = round(self.seconds_before + self.elapsed(), 3)
+    self.row["seconds"] = self._seconds()
     self._check_finite(self.row, f", in the steps from {first} on")
-    left, limit = self.pace.left(self.step), self.config.schedule.max_seconds
-    if limit is not None:
-      left = min(left, limit - self.elapsed())
+    left = min(self.pace.left(self.step), self.limit - self.elapsed())
     text = progress_text(self.row, self.exploitability, left)
     self.display.show("training", self._fraction(), text)
-
-  def _whole(self) -> bool:
-    """Says whether the state is whole, not donated to a program that computes the next."""
-    return not any(x.is_deleted() for x in jax.tree.leaves(self.state))
 
   def _count_memory(self, trainer: Trainer) -> None:
     """Says how much memory steps take on each device, and stops before they fail for lack of it."""
@@ -354,8 +357,7 @@ class _Run:
 
   def _fraction(self) -> float:
     """Returns how much of the run is done, by steps or by time, whichever ends it."""
-    limit = self.config.schedule.max_seconds
-    return max(self.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
+    return max(self.pace.done(self.step), self.elapsed() / self.limit)
 
   def _measure_untrained(self) -> None:
     """Writes a row of what there is before training, once, so that exploitability falls from it."""
@@ -363,8 +365,7 @@ class _Run:
       return
     self._save()
     self.manager.wait()
-    seconds = round(self.seconds_before + self.elapsed(), 3)
-    row = {"step": 0, "solves": 0, "examples": 0, "seconds": seconds, "loss": None}
+    row = {"step": 0, "solves": 0, "examples": 0, "seconds": self._seconds(), "loss": None}
     self.row = row | self._evaluate(final=False)
     self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
     self._write_row()
@@ -435,9 +436,10 @@ class _Run:
       self.display.show("evaluating", done / total, f"{what}, {done:,} of {total:,} {unit}{more}")
 
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
-    seed = (self.config.seed + self.step) % 2**32
     try:
-      measured = self.evaluator.measure(params, seed, final=final, show=show)
+      measured = self.measure(
+        params, (self.config.seed + self.step) % 2**32, final=final, show=show
+      )
     except ConfigError as error:
       raise RunError(f"{error}: training stopped at step {self.step}") from None
     self._check_finite(measured.row)
@@ -447,7 +449,7 @@ class _Run:
     about = f"; average policy {average:.4f}" if average is not None else ""
     self.display.say(
       f"{measured.sentence} after {self.examples:,} examples and "
-      f"{duration(self.seconds_before + self.elapsed())}"
+      f"{duration(self._seconds())}"
       + (f" ({measured.conditions}{about})" if measured.conditions else "")
     )
     return measured.row | {"evaluation_seconds": round(time.monotonic() - began, 3)}
@@ -457,7 +459,7 @@ class _Run:
       "config": self.config.to_dict(),
       "step": self.step,
       "examples": self.examples,
-      "seconds": round(self.seconds_before + self.elapsed(), 3),
+      "seconds": self._seconds(),
       "row": self.row,
       "chunk": dataclasses.asdict(self.chunk),
       "metrics_bytes": self.log.position,
@@ -477,11 +479,13 @@ class _Run:
   def _draw(self) -> None:
     if jax.process_index() != 0:
       return
-    path = self.folder / "exploitability.png"
-    title = f"{name_of(self.config)}: exploitability of the searching agent"
-    paper = paper_exploitability(self.config)
     try:
-      plot_exploitability(metrics.read_metrics(self.folder), path, title=title, paper=paper)
+      plot_exploitability(
+        metrics.read_metrics(self.folder),
+        self.folder / "exploitability.png",
+        title=f"{name_of(self.config)}: exploitability of the searching agent",
+        paper=paper_exploitability(self.config),
+      )
     except ImportError:
       if self.finished:
         self.display.say("no figure: install matplotlib (the extra rebel-jax[plots]) for one")

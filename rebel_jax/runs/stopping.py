@@ -19,6 +19,7 @@ from rebel_jax.config.config import Config
 
 CLOSED_PIPE = 13  # the number of SIGPIPE, where the system has it
 PATIENCE = 1.0  # seconds
+LOST = "interrupted before a checkpoint could be saved"
 _NOTED = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
 
 
@@ -34,13 +35,9 @@ class Interrupted(Exception):  # noqa: N818 - not an error
     self.signal = number
 
 
-def _never() -> bool:
-  return False
-
-
 def say_lost() -> None:
   """Says that a run ended with nothing saved."""
-  print("interrupted before a checkpoint could be saved", file=sys.stderr, flush=True)
+  print(LOST, file=sys.stderr, flush=True)
 
 
 class Signals:
@@ -60,7 +57,7 @@ class Signals:
   def __init__(self):
     self.received = 0
     self._before: dict[int, object] = {}
-    self._raises: Callable[[], bool] = _never
+    self._raises: Callable[[], bool] = lambda: False
     self._leave: Callable[[], object] = say_lost
     self._double = False
 
@@ -76,13 +73,13 @@ class Signals:
     """
     self._leave = leave
     self._double = jax.dtypes.canonicalize_dtype(float).itemsize == 8  # which threads do not share
-    self._raises = when if jax.process_count() == 1 else _never
+    self._raises = lambda: jax.process_count() == 1 and when()
     try:
       if self.received and self._raises():
         raise Interrupted(self.received)
       yield
     finally:
-      self._raises = _never
+      self._raises = lambda: False
 
   def end_compiling(self, number: int) -> None:
     """Ends the process from another thread while its main one compiles."""
@@ -105,7 +102,6 @@ class Signals:
     self._restore(*self._before)
 
   def _note(self, number: int, frame: FrameType | None) -> None:
-    del frame
     first = not self.received
     self.received = self.received or number
     self._restore(signal.SIGINT, signal.SIGTERM)

@@ -145,8 +145,7 @@ def _solve_rivers(
       for k, i in enumerate(part):
         policy = [level[k] for level in found.average_policy]
         number, gap = int(found.iterations[k]), float(found.exploitability[k])
-        own = made[i].with_policy(policy, number, gap, places=rounded[k][1])
-        rows[i] = _row(own)
+        rows[i] = _row(made[i].with_policy(policy, number, gap, places=rounded[k][1]))
       worst = max((rows[i] for i in part), key=lambda row: row.percent)
       tell(len(rows), worst.board, worst.percent)
       while given in rows:

@@ -7,10 +7,11 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
+import tyro
 
 import solvers
 from games import CHANCE
@@ -20,16 +21,18 @@ from games.poker.betting import check_chips
 from games.poker.cards import shares_card
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
-from games.poker.lines.betting_lines import DECISION, betting_lines
 from games.poker.lines.boards import enumerate_boards, hand_classes, moved_hands, suit_permutations
+from games.poker.lines.lines import DECISION, betting_lines
 from games.poker.lines.rounding import Columns, Shape
-from games.poker.notation.bets import parse_donk, parse_sizes
-from games.poker.notation.ranges import parse_range
+from games.poker.notation import parse_donk, parse_range, parse_sizes
 from rebel_jax.checkpoints import files
+from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.devices import memory_limit
 
 _BOARDS = (3, 4, 5)  # cards
 PLAYERS = ("OOP", "IP")
+TEXT = allowed.text("TEXT")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,15 +44,16 @@ class Spot:
     oop, ip: the players' ranges, strings for `games.poker.parse_range`.
     pot: chips in the pot.
     stack: chips that each player has left.
-    bets: sizes, a string for `BetSizes.parse`.
-    oop_bets, ip_bets: one player's own; None for `bets`.
-    donk_bets: sizes of a first bet into who bet last on the street before, a string for
-      `BetSizes.parse(donk=...)`; None if these are as others.
-    near_all_in: bets of at least this percentage of the player's chips become all-in; None for
-      none.
-    min_bet: the smallest bet, in chips.
-    rake: percentage of every pot that the house takes; what is left is won or split.
-    rake_cap: the most that it takes, in chips; None for any number.
+    bets: Bet sizes, then after / raises: 33% of the pot, 2.5x the bet, 100c chips more, e (at most
+      half the pot: e50%) for geometric, a for all-in, - for none; | separates streets.
+    oop_bets: Sizes of the player out of position, if they are others.
+    ip_bets: Sizes of the player in position, if they are others.
+    donk_bets: Sizes of a first bet into who bet last on the street before, with | between streets
+      after the first; - for none.
+    near_all_in: Bets of at least this percentage of the chips left become all-in.
+    min_bet: The smallest bet, in chips.
+    rake: Percentage of every pot that the house takes.
+    rake_cap: The most that it takes, in chips.
     ranks, suits: the deck.
   """
 
@@ -58,16 +62,16 @@ class Spot:
   ip: str
   pot: int
   stack: int
-  bets: str = "33%,75%,a / 2.5x,a"
-  oop_bets: str | None = None
-  ip_bets: str | None = None
-  donk_bets: str | None = None
-  near_all_in: float | None = None
-  min_bet: int = 1
-  rake: float = 0.0
-  rake_cap: int | None = None
-  ranks: str = RANKS
-  suits: str = SUITS
+  bets: Annotated[str, allowed.text("SIZES")] = "33%,75%,a / 2.5x,a"
+  oop_bets: Annotated[str | None, allowed.optional(TEXT)] = None
+  ip_bets: Annotated[str | None, allowed.optional(TEXT)] = None
+  donk_bets: Annotated[str | None, allowed.optional(TEXT)] = None
+  near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
+  min_bet: Annotated[int, allowed.integer(1)] = 1
+  rake: Annotated[float, allowed.number(50, zero=True)] = 0.0
+  rake_cap: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
+  ranks: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = RANKS
+  suits: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = SUITS
 
   @in_config_errors()
   def game(self) -> Holdem:
@@ -468,13 +472,11 @@ def check_fits(game: Holdem, gigabytes: float | None = None) -> Size:
     ConfigError: it takes more.
   """
   size = measure(game)
-  stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
-  own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-  allowed = 0.75e-9 * (stats or {}).get("bytes_limit", own) if gigabytes is None else gigabytes
-  if size.gigabytes > allowed:
+  limit = 0.75e-9 * (memory_limit() or math.inf) if gigabytes is None else gigabytes
+  if size.gigabytes > limit:
     raise ConfigError(
       f"board of {len(game.board)} cards with these bets and ranges makes {size.sentence()}, which "
-      f"take about {size.gigabytes:,.1f} GB to solve, and {allowed:,.1f} are allowed; take fewer "
+      f"take about {size.gigabytes:,.1f} GB to solve, and {limit:,.1f} are allowed; take fewer "
       "bet sizes, narrower ranges, a later street or more --memory"
     )
   return size

@@ -19,6 +19,8 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from games.arguments import checked, short
+from games.poker.holdem import Holdem
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.chips import (
   Call,
   ChipMatchResult,
@@ -30,9 +32,10 @@ from rebel_jax.tables.chips import (
   Hand,
   Move,
   RaiseTo,
-  TableRules,
   hands_of,
   next_deal,
+  seat_of,
+  summarise_chips,
 )
 from solvers import validation
 
@@ -79,10 +82,8 @@ class LineStream:
 
   def send(self, line: str) -> None:
     self._connection.settimeout(self._timeout)
-    try:
+    with in_config_errors(f"{self.name} does not take what it is sent", OSError, raises=TableError):
       self._connection.sendall(line.encode("ascii") + b"\r\n")
-    except OSError as error:
-      raise TableError(f"{self.name} does not take what it is sent: {error}") from None
 
   def read(self) -> str | None:
     """Returns the next line that is no comment, without space at its end; None where none comes."""
@@ -171,7 +172,7 @@ def parse_answer(line: str) -> tuple[MatchState, str]:
 
 
 @checked
-def read_table(state: MatchState, rules: TableRules) -> ChipTable:
+def read_table(state: MatchState, rules: Holdem) -> ChipTable:
   """Returns the hand that a state is of, every event checked.
 
   Raises:
@@ -183,9 +184,8 @@ def read_table(state: MatchState, rules: TableRules) -> ChipTable:
     raise ValueError(f"cards={short(state.cards)} must begin with both hands, | between them")
   deck, table = rules.deck, ChipTable(rules)
   for position, text in enumerate(held):
-    table.show(rules.seat_of(position), deck.parse(text) if text else None)
-  reads = rules.seat_of(state.position)
-  if table.hole_cards[reads] is None:
+    table.show(seat_of(rules, position), deck.parse(text) if text else None)
+  if table.hole_cards[seat_of(rules, state.position)] is None:
     raise ValueError(f"cards={short(state.cards)} lack the hand of position {state.position}")
   for token in split_actions("betting", state.betting, _TOKEN, "f, c, rN and /"):
     if token == "/":
@@ -240,7 +240,7 @@ def write_cards(table: ChipTable, position: int | None = None) -> str:
   if position is not None:
     validation.check_player(position, "position")
   for place in (0, 1):
-    held = table.hole_cards[rules.seat_of(place)]
+    held = table.hole_cards[seat_of(rules, place)]
     shown = position in (None, place) or (table.is_over and table.folded is None)
     hands.append(rules.deck.names(held) if held is not None and shown else "")
   deals = [rules.deck.names(event.cards) for event in table.events if isinstance(event, Deal)]
@@ -257,7 +257,7 @@ def write_state(table: ChipTable, hand: int, position: int) -> MatchState:
 def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   """Returns a finished hand as a line of a match's log; `names` are those of seats 0 and 1."""
   rules, payoffs = table.rules, table.payoffs()
-  seats = [rules.seat_of(position) for position in (0, 1)]
+  seats = [seat_of(rules, position) for position in (0, 1)]
   values = "|".join(str(payoffs[seat]) for seat in seats)
   named = "|".join(names[seat] for seat in seats)
   return f"STATE:{hand}:{write_betting(table.events)}:{write_cards(table)}:{values}:{named}"
@@ -282,7 +282,7 @@ class HandFollower:
   """
 
   @checked
-  def __init__(self, player: ChipPlayer, rules: TableRules):
+  def __init__(self, player: ChipPlayer, rules: Holdem):
     self.player, self.rules = player, rules
     self.table: ChipTable | None = None
     self._hand: object = None
@@ -327,7 +327,7 @@ class HandFollower:
 @checked
 def play_acpc(
   player: ChipPlayer,
-  rules: TableRules,
+  rules: Holdem,
   host: str,
   port: int,
   *,
@@ -359,12 +359,16 @@ def play_acpc(
     lines = LineStream(connection, f"the dealer at {where}", timeout)
     lines.send(VERSION)
     while len(chips) < MOST_HANDS and (line := lines.read()) is not None:
-      answer, ended = _answer(line, follower, rules)
-      for won in ended:
-        chips.append(won)
-        log(won)
-      if answer is not None:
-        lines.send(f"{line}:{answer}")
+      with in_config_errors(f"the dealer sent {short(line)}", ValueError, raises=TableError):
+        state = parse_line(line)
+        seat, table = seat_of(rules, state.position), read_table(state, rules)
+        turn = follower.follow(state.hand, seat, table)
+        won = [table.payoffs()[seat]] if table.is_over else []
+      for number in won:
+        chips.append(number)
+        log(number)
+      if turn:
+        lines.send(f"{line}:{write_action(follower.act())}")
   if follower.table is not None and not follower.table.is_over:
     raise TableError(
       f"the dealer at {where} closed the connection in the hand after {len(chips)} others"
@@ -387,19 +391,6 @@ def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
       raise TableError(f"no dealer answers at {where}: {error}") from None
 
 
-def _answer(line: str, follower: HandFollower, rules: TableRules) -> tuple[str | None, list[int]]:
-  """Returns the action that a line of the dealer's asks for, or None, and what an end pays."""
-  try:
-    state = parse_line(line)
-    table = read_table(state, rules)
-    seat = rules.seat_of(state.position)
-    turn = follower.follow(state.hand, seat, table)
-    won = [table.payoffs()[seat]] if table.is_over else []
-  except ValueError as error:
-    raise TableError(f"the dealer sent {short(line)}: {error}") from None
-  return write_action(follower.act()) if turn else None, won
-
-
 class MatchDealer:
   """Deals one match: `with` it, players may come, and `play` deals to them.
 
@@ -412,7 +403,7 @@ class MatchDealer:
   @checked
   def __init__(
     self,
-    rules: TableRules,
+    rules: Holdem,
     *,
     num_hands: int,
     seed: int = 0,
@@ -487,7 +478,7 @@ class MatchDealer:
       self._log(write_log(table, hand.number, (names[0], names[1])))
       chips.append(table.payoffs()[hand.first_seat])
     self._log(f"SCORE:{sum(chips)}|{-sum(chips)}:{'|'.join(self.names)}")
-    return ChipMatchResult(tuple(chips), self.rules.rules.big_blind, self._duplicate)
+    return summarise_chips(chips, self.rules, self._duplicate)
 
   def _greeted(self, number: int, end: float) -> LineStream:
     """Returns the first connection to a player's port that greets; others are closed."""
@@ -524,30 +515,19 @@ class MatchDealer:
     while True:
       while table.due:
         table.apply(next_deal(table, hand.board))
-      states = [str(write_state(table, hand.number, self.rules.seat_of(seat))) for seat in (0, 1)]
+      states = [str(write_state(table, hand.number, seat_of(self.rules, seat))) for seat in (0, 1)]
       for player, state in zip(players, states):
         player.send(state)
       if table.actor is None:
         return table
       player, state = players[table.actor], states[table.actor]
-      answer = _must_read(player, f"moved in hand {hand.number}")
-      try:
+      with in_config_errors(f"in hand {hand.number}", TableError, raises=TableError):
+        answer = player.read()
+        if answer is None:
+          raise TableError(f"{player.name} left")
+      answered = f"{player.name} answered {short(answer)} in hand {hand.number}"
+      with in_config_errors(answered, ValueError, raises=TableError):
         said, action = parse_answer(answer)
         if str(said) != state:
           raise ValueError(f"it must begin with {short(state)}")
         table.apply(read_action(action), seat=table.actor)
-      except ValueError as error:
-        raise TableError(
-          f"{player.name} answered {short(answer)} in hand {hand.number}: {error}"
-        ) from None
-
-
-def _must_read(player: LineStream, what: str) -> str:
-  """Returns a line of a player's; `what` it had to do is said in errors."""
-  try:
-    line = player.read()
-  except TableError as error:
-    raise TableError(f"{error} before it {what}") from None
-  if line is None:
-    raise TableError(f"{player.name} left before it {what}")
-  return line

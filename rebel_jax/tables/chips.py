@@ -5,18 +5,16 @@ more than a small deck.
 """
 
 import abc
-import copy
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from games.arguments import check_fields, checked, is_whole, short
-from games.poker import betting
+from games.arguments import checked, is_whole, short
+from games.poker import BetSizes, betting
 from games.poker.betting import Betting
-from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck
-from games.poker.hands import MAX_CARDS, evaluate
+from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck, evaluate
 from games.poker.holdem import Holdem
 from solvers import validation
 
@@ -57,57 +55,27 @@ Move = Fold | Call | RaiseTo
 Event = Move | Deal
 
 
-@dataclasses.dataclass(frozen=True)
-class TableRules:
-  """What is played: the same in every hand, stacks too.
-
-  Attributes:
-    deck: the cards there are.
-    deals: how many cards are dealt before each round of betting after the first.
-    rules: stacks, blinds (`paid`), the smallest bet and who acts first.
+@checked
+def from_blinds(game: Holdem) -> Holdem:
+  """Returns a game of hold'em whose hands begin with the blinds alone: what tables play.
 
   Raises:
-    ValueError: a deal is not a positive number of cards, there are more than are compared or than
-      the deck holds, or chips are in the pot that nobody paid.
+    ValueError: cards lie on its board at the start, or chips that nobody paid in its pot.
   """
+  if game.board:
+    names = game.deck.names(game.board)
+    raise ValueError(f"board={names!r} must be empty: a hand begins with the blinds")
+  if game.rules.dead:
+    raise ValueError(f"dead={game.rules.dead} must be 0: a hand begins with the blinds alone")
+  return game
 
-  deck: Deck
-  deals: tuple[int, ...]
-  rules: Betting
 
-  def __post_init__(self):
-    check_fields(self)
-    if any(k < 1 for k in self.deals):
-      raise ValueError(f"deals={self.deals} must be positive numbers of cards")
-    most = min(MAX_CARDS - NUM_HOLE_CARDS, self.deck.num_cards - 2 * NUM_HOLE_CARDS)
-    if sum(self.deals) > most:
-      raise ValueError(f"deals={self.deals} put too many cards on the board; at most {most} can be")
-    if self.rules.dead:
-      raise ValueError(f"dead={self.rules.dead} must be 0: a hand begins with the blinds alone")
-
-  @classmethod
-  @checked
-  def of(cls, game: Holdem) -> "TableRules":
-    """Returns the rules of a game of hold'em from the blinds.
-
-    Raises:
-      ValueError: cards lie on its board at the start, or chips that nobody paid in its pot.
-    """
-    if game.board:
-      names = game.deck.names(game.board)
-      raise ValueError(f"board={names!r} must be empty: a hand begins with the blinds")
-    return cls(game.deck, game.deals, game.rules)
-
-  @property
-  def big_blind_seat(self) -> int:
-    """The seat with the larger blind; 0 where both are equal."""
-    return int(self.rules.paid[1] > self.rules.paid[0])
-
-  @checked
-  def seat_of(self, position: int) -> int:
-    """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
-    validation.check_player(position, "position")
-    return position if self.big_blind_seat == 0 else 1 - position
+@checked
+def seat_of(rules: Holdem, position: int) -> int:
+  """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
+  validation.check_player(position, "position")
+  small, big = rules.rules.paid
+  return 1 - position if big > small else position
 
 
 @checked
@@ -119,7 +87,7 @@ def make_rules(
   deals: int | Sequence[int] = (3, 1, 1),
   ranks: str | int = RANKS,
   suits: str = SUITS,
-) -> TableRules:
+) -> Holdem:
   """Returns the rules of hold'em from the blinds; seat 0 has the button and the small blind.
 
   Args:
@@ -140,7 +108,8 @@ def make_rules(
   if isinstance(deals, int):
     deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
   rules = Betting.with_blinds((stack, stack), blinds, big_blind, (0, 1))
-  return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
+  deck, sizes = Deck(str(ranks), suits), BetSizes.parse("a")  # of trees; tables take any bet
+  return Holdem(deck=deck, deals=tuple(deals), rules=rules, bets=sizes)
 
 
 class ChipTable:
@@ -155,13 +124,13 @@ class ChipTable:
   """
 
   @checked
-  def __init__(self, rules: TableRules, hole_cards: Sequence[Cards | None] = (None, None)):
+  def __init__(self, rules: Holdem, hole_cards: Sequence[Cards | None] = (None, None)):
     """Begins a hand.
 
     Raises:
       ValueError: hole cards are not two different cards of the deck, or both have one.
     """
-    self.rules = rules
+    self.rules = from_blinds(rules)
     self.events: list[Event] = []
     self.board: Cards = ()
     self.hole_cards: list[Cards | None] = [None, None]
@@ -290,10 +259,8 @@ class ChipTable:
     named = f"{field}={self.rules.deck.names(cards)!r}"
     if number is None:
       raise ValueError(f"{named} are dealt where none are due")
-    if len(cards) != number:
-      raise ValueError(f"{named} must be {number} cards")
-    if len(set(cards)) < number:
-      raise ValueError(f"{named} holds a card twice; cards must differ")
+    if not len(set(cards)) == len(cards) == number:
+      raise ValueError(f"{named} must be {number} cards that differ")
     others = [hand for seat, hand in enumerate(self.hole_cards) if seat != but and hand]
     for card in cards:
       if any(card in known for known in (self.board, *others)):
@@ -318,12 +285,6 @@ class ChipTable:
       first, second = evaluate(self.rules.deck, np.array(hands))
       loser = None if first == second else int(first > second)
     return (0, 0) if loser is None else (-lost, lost) if loser == 0 else (lost, -lost)
-
-  def copy(self) -> "ChipTable":
-    """Returns a table that goes its own way from here."""
-    new = copy.copy(self)
-    new.events, new.hole_cards = list(self.events), list(self.hole_cards)
-    return new
 
 
 class ChipPlayer(Protocol):
@@ -352,18 +313,16 @@ class Seated(abc.ABC):
   """
 
   @checked
-  def __init__(self, rules: TableRules, *, seed: int = 0):
+  def __init__(self, rules: Holdem, *, seed: int = 0):
     self.rules, self.seat = rules, 0
     self.table = ChipTable(rules)
     self.rng = np.random.default_rng(seed)
 
   @checked
   def start(self, seat: int, hole_cards: Cards) -> None:
-    if seat not in (0, 1):
-      raise ValueError(f"seat={seat!r} must be 0 or 1")
+    validation.check_player(seat, "seat")
     self.seat = seat
-    held = (hole_cards, None) if seat == 0 else (None, hole_cards)
-    self.table = ChipTable(self.rules, held)
+    self.table = ChipTable(self.rules, (hole_cards, None) if seat == 0 else (None, hole_cards))
 
   def observe(self, event: Event) -> None:
     self.table.apply(event)
@@ -389,50 +348,39 @@ class Hand(NamedTuple):
   board: Cards
 
 
-@dataclasses.dataclass(frozen=True)
-class ChipMatchResult:
+class ChipMatchResult(NamedTuple):
   """Winnings of the first player.
 
   Attributes:
     chips: `[hands]` in each hand.
-    big_blind: chips.
-    duplicate: whether hands 2 k and 2 k + 1 had the same cards, seats exchanged; together they are
-      one sample then.
+    mean: thousandths of a big blind (mbb) a hand.
+    half_width: of the 95 % confidence interval around the mean; infinite for one sample.
+    pairs: ", in pairs" where hands 2 k and 2 k + 1 had the same cards, seats exchanged, and are one
+      sample together.
   """
 
   chips: tuple[int, ...]
-  big_blind: int
-  duplicate: bool
-
-  @property
-  def samples(self) -> np.ndarray:
-    """`[hands]` mbb, or `[hands / 2]` means of pairs."""
-    mbb = 1000 * np.array(self.chips, float) / self.big_blind
-    return mbb.reshape(-1, 2).mean(axis=1) if self.duplicate else mbb
-
-  @property
-  def mean(self) -> float:
-    """Thousandths of a big blind (mbb) a hand."""
-    return float(self.samples.mean())
-
-  @property
-  def half_width(self) -> float:
-    """Of the 95 % confidence interval around the mean; infinite for one sample."""
-    samples = self.samples
-    if len(samples) < 2:
-      return float("inf")
-    return float(1.96 * samples.std(ddof=1) / np.sqrt(len(samples)))
+  mean: float
+  half_width: float
+  pairs: str
 
   def __str__(self) -> str:
-    pairs = ", in pairs" if self.duplicate else ""
-    return (
-      f"{self.mean:+.1f} ± {self.half_width:.1f} mbb a hand over {len(self.chips):,} hands{pairs}"
-    )
+    interval = f"{self.mean:+.1f} ± {self.half_width:.1f} mbb a hand"
+    return f"{interval} over {len(self.chips):,} hands{self.pairs}"
+
+
+def summarise_chips(chips: Sequence[int], rules: Holdem, duplicate: bool) -> ChipMatchResult:
+  """Returns the result of a match from the chips that the first player won in each hand."""
+  samples = 1000 * np.array(chips, float).reshape(-1, 1 + duplicate) / rules.rules.big_blind
+  each = samples.mean(axis=1)
+  error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.inf
+  pairs = ", in pairs" if duplicate else ""
+  return ChipMatchResult(tuple(chips), float(each.mean()), float(1.96 * error), pairs)
 
 
 @checked
 def hands_of(
-  rules: TableRules, *, num_hands: int, seed: int = 0, duplicate: bool = False
+  rules: Holdem, *, num_hands: int, seed: int = 0, duplicate: bool = False
 ) -> Iterator[Hand]:
   """Yields what the hands of a match are dealt; players change seats after every hand.
 
@@ -463,7 +411,7 @@ def next_deal(table: ChipTable, board: Cards) -> Deal:
 
 
 @checked
-def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: TableRules, hand: Hand) -> ChipTable:
+def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: Holdem, hand: Hand) -> ChipTable:
   """Plays one hand between the players of seats 0 and 1, and returns it.
 
   Raises:
@@ -484,7 +432,7 @@ def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: TableRules, hand: H
 @checked
 def play_chip_match(
   players: tuple[ChipPlayer, ChipPlayer],
-  rules: TableRules,
+  rules: Holdem,
   *,
   num_hands: int,
   seed: int = 0,
@@ -506,4 +454,98 @@ def play_chip_match(
   for hand in hands_of(rules, num_hands=num_hands, seed=seed, duplicate=duplicate):
     seated = players if hand.first_seat == 0 else players[::-1]
     chips.append(play_hand(seated, rules, hand).payoffs()[hand.first_seat])
-  return ChipMatchResult(tuple(chips), rules.rules.big_blind, duplicate)
+  return summarise_chips(chips, rules, duplicate)
+
+
+@checked
+def check_writable(rules: Holdem) -> None:
+  """Checks that PHH has a name for what is played.
+
+  Raises:
+    ValueError: it is not no-limit Texas hold'em with different blinds, the small blind first.
+  """
+  deck = rules.deck
+  whole = set(deck.ranks) == set(RANKS) and set(deck.suits) == set(SUITS)
+  if not whole or rules.deals != (3, 1, 1):
+    raise ValueError(
+      f"deals={rules.deals} from {deck.num_cards} cards must be (3, 1, 1) from 52: hand histories "
+      "are of Texas hold'em"
+    )
+  small, big = sorted(rules.rules.paid)
+  order = rules.rules.first_to_act
+  wanted = [seat_of(rules, 1), *[seat_of(rules, 0)] * len(rules.deals)]
+  orders = [order[min(index, len(order) - 1)] for index in range(len(wanted))]
+  if small == big or orders != wanted:
+    raise ValueError(
+      f"paid={rules.rules.paid} with first_to_act={order} must be different blinds, the smaller "
+      "first before the flop and the larger after it"
+    )
+
+
+@checked
+def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
+  """Returns a hand that has ended as the text of a `.phh` file.
+
+  Player p1 has the big blind, p2 the button.
+
+  Args:
+    table: the hand; all cards known.
+    names: of seats 0 and 1.
+    hand: its number.
+
+  Raises:
+    ValueError: PHH has no name for what is played, the hand goes on, or hole cards are unknown.
+  """
+  rules = table.rules
+  check_writable(rules)
+  if None in table.hole_cards:
+    raise ValueError(f"hole_cards of seat {table.hole_cards.index(None)} must be known")
+  payoffs = table.payoffs()
+  seats = [seat_of(rules, place) for place in (0, 1)]
+  stacks = [rules.rules.stacks[seat] for seat in seats]
+  lines = [
+    "variant = 'NT'",
+    "antes = [0, 0]",
+    f"blinds_or_straddles = {sorted(rules.rules.paid)}",
+    f"min_bet = {rules.rules.big_blind}",
+    f"starting_stacks = {stacks}",
+    f"actions = {_actions(table)}",
+  ]
+  if hand is not None:
+    lines.append(f"hand = {hand}")
+  if names is not None:
+    lines.append(f"players = [{', '.join(_quoted(names[seat]) for seat in seats)}]")
+  finishing = [stack + payoffs[seat] for stack, seat in zip(stacks, seats)]
+  lines.append(f"finishing_stacks = {finishing}")
+  return "\n".join(lines) + "\n"
+
+
+def _actions(table: ChipTable) -> list[str]:
+  """Returns the actions of a hand, played again from its start."""
+  rules, names, again = table.rules, table.rules.deck.names, ChipTable(table.rules)
+  seats = [seat_of(rules, place) for place in (0, 1)]
+  hands = [names(table.hole_cards[seat] or ()) for seat in seats]
+  shows = [f"p{place + 1} sm {hands[place]}" for place in (0, 1)]
+  actions, shown = [f"d dh p{place + 1} {hands[place]}" for place in (0, 1)], False
+  for event in table.events:
+    if isinstance(event, Deal):
+      # Where nobody can bet any more, hands are shown before the other cards come.
+      if not shown and again.highest == rules.rules.stack:
+        actions, shown = actions + shows, True
+      actions.append(f"d db {names(event.cards)}")
+    else:
+      assert again.actor is not None
+      player = f"p{seat_of(rules, again.actor) + 1}"
+      if isinstance(event, RaiseTo):
+        actions.append(f"{player} cbr {event.chips - again.round_began_at}")  # of the round alone
+      else:
+        actions.append(f"{player} {'f' if isinstance(event, Fold) else 'cc'}")
+    again.apply(event)
+  return actions if shown or table.folded is not None else actions + shows
+
+
+def _quoted(text: str) -> str:
+  """Returns a text as TOML writes it."""
+  if not text.isprintable():
+    raise ValueError(f"names={text!r} must be of characters that can be printed")
+  return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

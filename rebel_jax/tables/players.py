@@ -1,5 +1,6 @@
 """Players at a table, by name: simple opponents, and agents of trained networks."""
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -28,7 +29,7 @@ from rebel_jax.tables.chips import (
   Move,
   RaiseTo,
   Seated,
-  TableRules,
+  from_blinds,
   make_rules,
   play_chip_match,
 )
@@ -38,7 +39,7 @@ class SimpleSeat(Seated):
   """One of `OPPONENTS`, by name."""
 
   @checked
-  def __init__(self, name: str, rules: TableRules, *, seed: int = 0):
+  def __init__(self, name: str, rules: Holdem, *, seed: int = 0):
     super().__init__(rules, seed=seed)
     self._wish = opponent(name).wish
 
@@ -67,7 +68,7 @@ class Seating:
   """
 
   player: ChipPlayer
-  rules: TableRules
+  rules: Holdem
   searches: bool = False
 
   def warm_up(self) -> None:
@@ -78,7 +79,7 @@ class Seating:
 
 @in_config_errors("game_params")
 @checked
-def rules_of(game_params: dict[str, Any]) -> TableRules:
+def rules_of(game_params: dict[str, Any]) -> Holdem:
   """Returns the rules that a command line's parameters name, by `make_rules`.
 
   Raises:
@@ -136,9 +137,8 @@ def seat_agent(
     ConfigError: its game is not hold'em from the blinds, or a setting is not for its searches.
   """
   game = policy.config.make_game()
-  known = policy.config.search.agent_options
-  if searcher_of(policy) is StreetSearcher:
-    known = (*known, "seconds")
+  timed = searcher_of(policy) is StreetSearcher
+  known = (*policy.config.search.agent_options, *["seconds"] * timed)
   for setting in settings:
     if setting not in known:
       raise ConfigError(
@@ -146,10 +146,8 @@ def seat_agent(
       )
   if not isinstance(game, Holdem):
     raise ConfigError(f"run={name!r} plays {game!r}; a table of hold'em needs hold'em")
-  try:
-    rules = TableRules.of(game)
-  except ValueError as error:
-    raise ConfigError(f"run={name!r} does not play from the blinds: {error}") from None
+  with in_config_errors(f"run={name!r} does not play from the blinds", ValueError):
+    rules = from_blinds(game)
   searcher = make_searcher(policy, seed=seed, **settings)
   how = off_tree or "nearest"
   if isinstance(searcher, StreetSearcher):
@@ -192,7 +190,7 @@ class TreePlayer(Seated):
     Raises:
       ValueError: the game does not begin with the blinds, or `off_tree` is unknown.
     """
-    super().__init__(TableRules.of(game), seed=seed)
+    super().__init__(from_blinds(game), seed=seed)
     if off_tree not in OFF_TREE:
       raise ValueError(f"off_tree={off_tree!r} is unknown; known: {', '.join(OFF_TREE)}")
     if off_tree == "add" and not hasattr(player, "search_again"):
@@ -208,7 +206,7 @@ class TreePlayer(Seated):
     self.player.start(seat, self.game.infostate(self.game.deck.names(hole_cards)))
 
   def observe(self, event: Event) -> None:
-    before = self.table.copy()
+    before = copy.copy(self.table)
     self.table.apply(event)
     if not self.lost:
       for action in self._in_tree(event, before):
@@ -228,9 +226,6 @@ class TreePlayer(Seated):
   def _actor(self) -> int:
     return int(self.game.actor(self._state[None])[0])
 
-  def _legal(self) -> np.ndarray:
-    return self.game.legal_actions(self._state[None])[0]
-
   def _tree_bets(self) -> dict[int, int]:
     """Returns the amounts of the tree's bets at this node, by action, smallest first."""
     amounts = self.game.amounts(self._state[None])[0]
@@ -248,7 +243,8 @@ class TreePlayer(Seated):
     actor = self._actor()
     if isinstance(event, Deal):
       if actor == CHANCE and int(self._state[betting.ROUND]) == before.round:
-        burns = [self.game.burn] if self._legal()[self.game.burn] else []
+        legal = self.game.legal_actions(self._state[None])[0]
+        burns = [self.game.burn] * bool(legal[self.game.burn])
         return [*burns, self.game.first_deal + self._number_of(event.cards)]
       self.lost = actor != TERMINAL
       return []

@@ -12,6 +12,8 @@ import urllib.request
 from typing import Any
 
 from games.arguments import checked, short
+from games.poker.holdem import Holdem
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.acpc import HandFollower, TableError, split_actions, within
 from rebel_jax.tables.chips import (
   Call,
@@ -20,9 +22,9 @@ from rebel_jax.tables.chips import (
   Fold,
   Move,
   RaiseTo,
-  TableRules,
   make_rules,
   next_deal,
+  seat_of,
 )
 
 _TOKEN = re.compile(r"k|c|f|b\d{1,10}|/", re.ASCII)
@@ -34,9 +36,8 @@ def write_move(table: ChipTable, move: Move) -> str:
   """Returns a move at a table as text."""
   if isinstance(move, RaiseTo):
     return f"b{move.chips - table.round_began_at}"
-  if isinstance(move, Fold):
-    return "f"
-  return "c" if table.may_fold else "k"
+  passive = "c" if table.may_fold else "k"
+  return "f" if isinstance(move, Fold) else passive
 
 
 @checked
@@ -80,7 +81,7 @@ def _read_move(table: ChipTable, token: str) -> Move:
 
 
 @checked
-def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, ChipTable]:
+def read_reply(reply: dict[str, Any], rules: Holdem) -> tuple[int, ChipTable]:
   """Returns the player's seat and the hand that a reply of the server's is of.
 
   Raises:
@@ -89,7 +90,7 @@ def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, ChipTable
   position = _field(reply, "client_pos", int)
   if position not in (0, 1):
     raise ValueError(f"client_pos={short(position)} must be 0 or 1")
-  seat, deck = rules.seat_of(position), rules.deck
+  seat, deck = seat_of(rules, position), rules.deck
   table = ChipTable(rules)
   table.show(seat, deck.parse("".join(_field(reply, "hole_cards", list)), field="hole_cards"))
   if reply.get("bot_hole_cards"):
@@ -141,7 +142,7 @@ class SlumbotClient:
     host: str,
     player: ChipPlayer,
     *,
-    rules: TableRules | None = None,
+    rules: Holdem | None = None,
     token: str | None = None,
     timeout: float = 60.0,
   ):
@@ -171,15 +172,13 @@ class SlumbotClient:
     self._hand += 1
     reply = self._post("/api/new_hand", {} if self.token is None else {"token": self.token})
     while True:
-      try:
+      with in_config_errors(f"the server sent {short(reply)}", ValueError, raises=TableError):
         seat, table = read_reply(reply, self.rules)
         turn = follower.follow(self._hand, seat, table)
         if table.is_over:
           return check_winnings(table, seat, reply.get("winnings"))
         if not turn:
           raise ValueError(f"action={short(reply['action'])} leaves the move to the server")
-      except ValueError as error:
-        raise TableError(f"the server sent {short(reply)}: {error}") from None
       incr = write_move(table, follower.act())
       reply = self._post("/api/act", {"token": self.token, "incr": incr})
 

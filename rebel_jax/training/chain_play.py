@@ -96,11 +96,6 @@ class Solved(NamedTuple):
   comes_from: Any  # [E, M, H]
   policy_weight: Any  # [E, H]
 
-  @property
-  def inputs(self) -> tuple[Any, ...]:
-    """Inputs of the network."""
-    return self.features, self.beliefs
-
 
 @dataclasses.dataclass(frozen=True)
 class ChainPlay:
@@ -141,12 +136,10 @@ class ChainPlay:
 
   def most_examples(self, table: Ground, target: Any) -> int:
     """Returns how many examples of the target a step makes at most."""
-    del table, target
     return self.num_solvers + (self.num_lanes * self.most_moves if self.td1_share else 0)
 
   def work(self, table: Ground) -> Work:
     """Returns trees: the older emitters compile a search in two thirds of the time."""
-    del table
     return Work.TREES
 
   def init(self, table: Ground, key: jax.Array) -> ChainLanes:
@@ -157,7 +150,6 @@ class ChainPlay:
     if rules.num_infostates > 1:
       nothing = table.nothing()
       left = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, 2, *x.shape)), nothing)
-    first = _first_question(rules)
     if self.td1_share:
       states = standing.here.state
       kept = jnp.zeros((number, self.most_moves, states.shape[1]), states.dtype)
@@ -168,7 +160,7 @@ class ChainPlay:
       left=left,
       plays_on=self._plays_on(key) if self.resign_below else None,
       trail=trail,
-      waiting=replays.make_replay(first, self.num_waiting),
+      waiting=replays.make_replay(_first_question(rules), self.num_waiting),
       taken=jnp.zeros((), jnp.int32),
     )
 
@@ -270,10 +262,8 @@ class ChainPlay:
       policy = jnp.where(greedy[:, None, None], likeliest, policy)
       exploration = jnp.where(greedy, 0.0, exploration)
 
-    def go(standing, policy, key, exploration):
-      return play_on(rules, standing, policy, key, exploration=exploration)
-
-    return jax.vmap(go)(lanes.standing, policy, keys, exploration)
+    go = jax.vmap(lambda *about, rate: play_on(rules, *about, exploration=rate))
+    return go(lanes.standing, policy, keys, rate=exploration)
 
   def _plays_on(self, key: jax.Array) -> jax.Array:
     """Draws the games without resignation: `[B]`."""
@@ -335,8 +325,7 @@ def examples(
   (state, possible), beliefs = asked
   mover = rules.actor(state)
   seen = [rules.features(state, player) for player in (0, 1)]
-  moves = rules.moves_of(state, possible).action
-  there = (moves >= 0) & (mover < 2)[:, None, None]
+  there = (rules.moves_of(state, possible).action >= 0) & (mover < 2)[:, None, None]
   infostates = jnp.arange(rules.num_infostates, dtype=jnp.int32)
   own_first = functools.partial(seat_of, mover)
   weight = own_first((possible & counts).astype(values.dtype))

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rebel_jax.training import replay as replays
-from rebel_jax.training.chain_play import ChainLanes
+from rebel_jax.training.chain_play import ChainLanes, ChainPlay
 from rebel_jax.training.replay import Replay
-from rebel_jax.training.self_play import Lanes, Played
+from rebel_jax.training.self_play import Lanes, SelfPlay
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
 from solvers import tuning
 from solvers.validation import is_concrete
@@ -65,19 +65,6 @@ class Report(NamedTuple):
   rows: jax.Array
 
 
-class Play(Protocol):
-  """Settings of self-play on one device; static, and compared by value."""
-
-  def init(self, table: Any, key: jax.Array) -> Any:
-    """Returns lanes that all begin a game, in what `table` holds of it."""
-
-  def step(self, table: Any, lanes: Any, params: dict[str, Any], key: jax.Array) -> Played:
-    """Searches once in every lane, and goes on."""
-
-  def work(self, table: Any) -> Work:
-    """Returns the kind of work that dominates a step on a CPU."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Trainer:
   """Settings of the loop, all static.
@@ -92,7 +79,7 @@ class Trainer:
     min_solves: subgames to solve before learning starts, all devices together.
   """
 
-  self_play: Play
+  self_play: SelfPlay | ChainPlay
   targets: tuple[Target, ...]
   buffer_size: int
   learn_steps: int
@@ -229,8 +216,7 @@ def _step(trainer: Trainer, table: Any, state: TrainState, _):
   num_devices = jax.lax.psum(1, DEVICES)
 
   def learn(target, key, params, optimizer_state, means):
-    size = target.learner.batch_size // num_devices
-    batch = replays.sample(replay[target.name], key, size)
+    batch = replays.sample(replay[target.name], key, target.learner.batch_size // num_devices)
     params, optimizer_state, new = target.update(params, optimizer_state, batch, DEVICES)
     means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, new)
     return params, optimizer_state, means
@@ -326,8 +312,7 @@ def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
 
 def _dealt(x: np.ndarray, num_devices: int) -> np.ndarray:
   """Returns `x` `[D, B, ...]`, one of each device after the other, for `num_devices`."""
-  queue = x.swapaxes(0, 1).reshape(-1, num_devices, *x.shape[2:])
-  return queue.swapaxes(0, 1)
+  return x.swapaxes(0, 1).reshape(-1, num_devices, *x.shape[2:]).swapaxes(0, 1)
 
 
 def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
@@ -355,28 +340,25 @@ def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
 def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
   """Deals the games and the questions that wait out over `num_devices`; arguments as above."""
 
-  waiting = lanes.waiting
-  capacity = jax.tree.leaves(waiting.examples)[0].shape[1]
-  added = np.asarray(waiting.added)
+  added = np.asarray(lanes.waiting.added)
+  capacity = jax.tree.leaves(lanes.waiting.examples)[0].shape[1]
   first = np.maximum(np.asarray(lanes.taken), added - capacity)
-  order = (first[:, None] + np.arange(capacity)) % capacity
-  devices = np.arange(len(added))[:, None]
-  unasked: Any = added - first
-  in_order = jax.tree.map(lambda x: np.asarray(x)[devices, order], waiting.examples)
-  taken: Any = np.zeros(num_devices, added.dtype)
-  waiting = redistribute_replay(Replay(in_order, unasked), num_devices)
-  queue = {"waiting": waiting, "taken": taken}
+  queue: dict[str, Any] = {
+    "waiting": redistribute_replay(lanes.waiting, num_devices, first),
+    "taken": np.zeros(num_devices, added.dtype),
+  }
   games = {name: part for name, part in lanes._asdict().items() if name not in queue}
   games = jax.tree.map(lambda x: _dealt(np.asarray(x), num_devices), games)
   return lanes._replace(**games, **queue)
 
 
-def redistribute_replay(replay: Replay, num_devices: int) -> Replay:
+def redistribute_replay(replay: Replay, num_devices: int, first: Any = 0) -> Replay:
   """Deals the examples of all devices' buffers out over `num_devices`, by age.
 
   Args:
     replay: of all devices, arrays `[D, C, ...]` and `added` `[D]`.
     num_devices: must divide the capacity of all buffers together.
+    first: which of those added is the oldest to deal out, `[D]`.
 
   Returns:
     Buffers that hold the same examples, as many in each, give or take one, each in the order of
@@ -385,23 +367,22 @@ def redistribute_replay(replay: Replay, num_devices: int) -> Replay:
   """
   added = np.asarray(replay.added)
   capacity = jax.tree.leaves(replay.examples)[0].shape[1]
-  sizes = np.minimum(added, capacity)
-  # Where examples lie, newest first: rank r of device d at slot (added - 1 - r) % capacity. One of
-  # each device after the other, as they were made at the same time.
-  ranks, devices = np.divmod(np.arange(sizes.max(initial=0) * len(added)), len(added))
-  real = ranks < sizes[devices]
-  ranks, devices = ranks[real], devices[real]
-  slots = (added[devices] - 1 - ranks) % capacity
+  sizes = np.minimum(added - first, capacity)
+  # Where examples lie, newest first, one of each device after the other, as they were made at the
+  # same time.
+  age = (added[:, None] - 1 - np.arange(capacity)) % capacity
+  devices, slots = np.nonzero(age < sizes[:, None])
+  order = np.lexsort((devices, age[devices, slots]))
+  devices, slots = devices[order], slots[order]
 
   new_capacity = capacity * len(added) // num_devices
   new_sizes = np.array([len(slots[d::num_devices]) for d in range(num_devices)], added.dtype)
-  overwritten = int(added.sum() - sizes.sum())
+  overwritten = int((added - first - sizes).sum())
   full = np.flatnonzero(new_sizes == new_capacity)
   new_added = new_sizes.copy()
   for i, device in enumerate(full):
     new_added[device] += len(range(i, overwritten, len(full)))
-  order = np.arange(len(slots))
-  new_devices, new_ranks = order % num_devices, order // num_devices
+  new_ranks, new_devices = np.divmod(np.arange(len(slots)), num_devices)
   new_slots = (new_added[new_devices] - 1 - new_ranks) % new_capacity
 
   def deal(x):
@@ -410,8 +391,7 @@ def redistribute_replay(replay: Replay, num_devices: int) -> Replay:
     dealt[new_devices, new_slots] = x[devices, slots]
     return dealt
 
-  dealt: Any = new_added
-  return Replay(jax.tree.map(deal, replay.examples), dealt)
+  return Replay(jax.tree.map(deal, replay.examples), cast(Any, new_added))
 
 
 def redistribute_keys(key_data: np.ndarray, num_devices: int) -> np.ndarray:

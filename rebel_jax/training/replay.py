@@ -53,8 +53,7 @@ def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:
   chex.assert_tree_shape_prefix(examples, valid.shape)
   packed = jax.tree.map(lambda x: to_half(x) if _is_long(x) else x, examples)
   chex.assert_trees_all_equal_dtypes(replay.examples, packed)
-  rank = jnp.cumsum(valid, dtype=jnp.int32) - 1
-  slot = (replay.added + rank) % replay.capacity
+  slot = (replay.added + (jnp.cumsum(valid, dtype=jnp.int32) - 1)) % replay.capacity
   slot = jnp.where(valid, slot, replay.capacity)  # out of range: dropped
   stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, packed)
   return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
@@ -63,8 +62,7 @@ def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:
 def sample(replay: Replay, key: jax.Array, batch_size: int) -> Any:
   """Samples `batch_size` examples uniformly, with replacement, of those in the buffer."""
   size = jnp.minimum(replay.added, replay.capacity)
-  index = jax.random.randint(key, (batch_size,), 0, jnp.maximum(size, 1))
-  return at(replay, index)
+  return at(replay, jax.random.randint(key, (batch_size,), 0, jnp.maximum(size, 1)))
 
 
 def at(replay: Replay, places: jax.Array) -> Any:

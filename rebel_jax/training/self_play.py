@@ -12,8 +12,8 @@ from jax import lax
 from games import PADDING, PublicTree
 from games.public_tree import Array
 from solvers import LeafValues
-from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.schedule import Exponent
+from solvers.algorithms.cfr import Algorithm
+from solvers.algorithms.regret_rules import Exponent
 from solvers.search import (
   Roots,
   SearchPolicy,
@@ -132,9 +132,12 @@ class SelfPlay:
       key: consumed.
     """
     begins = shared_starts(table, self, key)
-    beside = begins is not None and self._searches_starts_beside_lanes(table)
+    first = self.layers[0]
+    alike = len(table.stages) == 1 and first.served and first.decides
+    # One batch of searches holds the lanes and the starts that they share.
+    beside = begins is not None and alike and first.in_place(self.num_lanes)
     starts = None if beside else sample_new_games(table, self, begins, params, key)
-    if starts is not None and not self.layers[0].served:
+    if starts is not None and not first.served:
       begins = table.stages[0].holds(lanes.roots)
       roots, beliefs = where_lanes(
         begins, (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
@@ -151,18 +154,11 @@ class SelfPlay:
         counts.append(played.stats)
     return Played(lanes, tuple(searched), jax.tree.map(lambda *x: sum(x), *counts))
 
-  def _searches_starts_beside_lanes(self, table: Subgames) -> bool:
-    """Says whether one batch of searches holds the lanes and the starts that they share."""
-    first = self.layers[0]
-    alike = len(table.stages) == 1 and first.served and first.decides
-    return alike and first.in_place(self.num_lanes)
-
   def most_examples(self, table: Subgames, target: Any) -> int:
     """Returns how many examples of a target a step can make."""
     served = [(stage, x.capacity) for stage, x in zip(table.stages, self.layers) if x.served]
-    shared = self.num_starts if self.share_start else 0
     return sum(number * target.most_examples(stage, False) for stage, number in served) + (
-      shared * target.most_examples(table.stages[0], True)
+      self.num_starts * self.share_start * target.most_examples(table.stages[0], True)
     )
 
   def work(self, table: Subgames) -> Work:
@@ -320,8 +316,7 @@ def _serve(
       below = result.leaf_beliefs[jnp.arange(len(leaf)), leaf]
       following = where_lanes(over, new, (after(stage, roots, trees, leaf), below))
     average = result.average_policy if layer.decides else None
-    searched = Searched(trees, node_features, beliefs, active, average, result)
-    return (*begun, searched), following
+    return (*begun, Searched(trees, node_features, beliefs, active, average, result)), following
 
   groups = here, new, active, stop, explorer, keys
   if layer.piece is None or layer.piece >= layer.capacity:
@@ -333,8 +328,12 @@ def _serve(
   num_rows = jnp.where(active, leaves, 0).sum()
   next_roots, next_beliefs = where_lanes(active, following, here)
   if not layer.in_place(settings.num_lanes):
-    were = lanes.roots, lanes.beliefs
-    next_roots, next_beliefs = _put_back(were, (next_roots, next_beliefs), chosen, active)
+    places = jnp.where(active, chosen, settings.num_lanes)  # of no lane: dropped
+    next_roots, next_beliefs = jax.tree.map(
+      lambda x, y: x.at[places].set(y, mode="drop"),
+      (lanes.roots, lanes.beliefs),
+      (next_roots, next_beliefs),
+    )
   turn = (lanes.turn + active.sum(dtype=jnp.int32)) % settings.num_lanes
   return Played(
     lanes=Lanes(next_roots, next_beliefs, turn),
@@ -366,12 +365,6 @@ def choose_lanes(stage: Stage, layer: ServedStage, lanes: Lanes) -> tuple[jax.Ar
   active &= ahead(here.astype(jnp.int32)) <= layer.capacity
   chosen = jnp.nonzero(active, size=layer.capacity, fill_value=0)[0]
   return chosen, jnp.arange(layer.capacity) < active.sum()
-
-
-def _put_back(lanes: Any, rows: Any, chosen: jax.Array, active: jax.Array) -> Any:
-  """Writes `rows` `[C, ...]` of the chosen lanes over theirs in `lanes` `[B, ...]`."""
-  places = jnp.where(active, chosen, len(jax.tree.leaves(lanes)[0]))
-  return jax.tree.map(lambda x, y: x.at[places].set(y, mode="drop"), lanes, rows)
 
 
 def shared_starts(subgames: Subgames, settings: SelfPlay, key: jax.Array) -> Roots | None:

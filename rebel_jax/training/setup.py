@@ -59,8 +59,8 @@ def _trunk(
   """Returns a network with so many answers for each infostate; hold'em's MLPs are `cards`."""
   network: Any = config.network
   if (make := NETWORKS[network.architecture]) is not None:
-    own: Any = OwnNetwork(make(config, game, answers * game.num_infostates))
-    return own
+    outputs = answers * game.num_infostates
+    return OwnNetwork(outputs, module=make(config, game, outputs))
   sizes: dict[str, Any] = dict(
     num_infostates=answers * game.num_infostates,
     hidden_layers=network.hidden_layers,

@@ -8,10 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from solvers import tuning, validation
-from solvers.algorithms.algorithm import replace_player
-from solvers.algorithms.cfr import CFR, CFRState
-from solvers.algorithms.regret_rules import Siblings
-from solvers.algorithms.schedule import Exponent, decay
+from solvers.algorithms.cfr import CFR, CFRState, replace_player
+from solvers.algorithms.regret_rules import Exponent, Siblings, decay
 from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.parts import AXIS, Part, PartedProblem
@@ -80,7 +78,6 @@ class ByBoards:
   def update(
     self, problem: PartedProblem, state: BoardsState, values: Any, player: int
   ) -> tuple[BoardsState, Any]:
-    del values
     other = 1 - player
     k = self._count(state, player) + 1
     decay = self._decay(state, other)

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from games.public_tree import payoff_bound
 from solvers import leaf_values as leaves
-from solvers.algorithms.algorithm import (
+from solvers.algorithms.cfr import (
   Algorithm,
   Pair,
   RunningValues,
@@ -102,7 +103,6 @@ class FictitiousPlay(Algorithm):
   def merge(
     self, problem: Problem, first: FictitiousPlayState, second: FictitiousPlayState
   ) -> FictitiousPlayState:
-    del problem
     return FictitiousPlayState(
       sums=(first.sums[0], second.sums[1]),
       weight=pick_players(first.weight, second.weight),
@@ -151,7 +151,7 @@ def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: i
   no move would be best. The weight falls off over as much again rather than at once, for the same
   reason. Rows that `player` did not move to are one.
   """
-  policy, largest = [], _largest_payoff(problem)
+  policy, largest = [], payoff_bound(problem.tree)
   for i, values in enumerate(sweep.nodes):
     advantages = problem.advantages(sweep, i, player)
     if advantages is None:
@@ -164,12 +164,3 @@ def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: i
     best = jnp.clip(2.0 + advantages / unit, 0.0, 1.0)
     policy.append(choose(problem.moves_at(i, player), best, jnp.ones_like(best)))
   return problem.normalise(tuple(policy), free=True)
-
-
-def _largest_payoff(problem: Problem) -> jax.Array:
-  """Returns a bound of what the game can pay."""
-  largest = jnp.abs(jnp.asarray(problem.tree.payoffs)).max()
-  if problem.tree.payoff_scale.shape[-1]:
-    scale = jnp.abs(jnp.asarray(problem.tree.payoff_scale)).max()
-    largest = largest * jnp.maximum(scale, 1.0)
-  return largest

@@ -60,9 +60,7 @@ class Maxmargin(Gadget):
   def _picks(self, problem: Problem, state: jax.Array) -> jax.Array:
     """Returns how often each infostate is picked, `[H]`, of those that can be met."""
     real = (self._weight(problem) > 0).astype(state.dtype)
-    weights = state * real
-    total = weights.sum()
-    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), real / real.sum())
+    return _shares(state * real, real / real.sum())
 
   def _weight(self, problem: Problem) -> jax.Array:
     """Returns the joint prior of the opponent's infostates, up to a constant: `[H]`."""
@@ -78,8 +76,6 @@ class Maxmargin(Gadget):
   def update(
     self, problem: Problem, state: jax.Array, values: jax.Array, k: jax.Array
   ) -> jax.Array:
-    del k
-    assert problem.alternatives is not None
     gain = values - problem.alternatives.value
     return jnp.maximum(state + gain - (self._picks(problem, state) * gain).sum(), 0.0)
 
@@ -98,7 +94,6 @@ class Resolve(Gadget):
     return jnp.zeros((2, problem.num_infostates), problem.tree.dtype)
 
   def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
-    del problem
     return self.follows(state)
 
   def follows(self, state: jax.Array) -> jax.Array:
@@ -109,8 +104,6 @@ class Resolve(Gadget):
   def update(
     self, problem: Problem, state: jax.Array, values: jax.Array, k: jax.Array
   ) -> jax.Array:
-    del k
-    assert problem.alternatives is not None
     gain = values - problem.alternatives.value
     follow = self.follows(state)
     return jnp.maximum(state + jnp.stack([(1.0 - follow) * gain, -follow * gain]), 0.0)
@@ -138,19 +131,20 @@ class ContinualResolve(Resolve):
 
   def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
     opponent = 1 - self.searcher
-    assert problem.alternatives is not None
     root = problem.root_beliefs(opponent)
     known = problem.alternatives.beliefs
     believed = root if known is None else jnp.asarray(known)
     met = (root > 0) & (problem.root_mass[opponent] > 0)
-    follow = self._normalised(jnp.where(met, self.follows(state), 0.0), believed)
-    mixed = self.mix * follow + (1.0 - self.mix) * self._normalised(believed, root)
+    follow = _shares(jnp.where(met, self.follows(state), 0.0), believed)
+    mixed = self.mix * follow + (1.0 - self.mix) * _shares(believed, root)
     # The root's beliefs have dealt it already.
     return jnp.where(met, mixed / jnp.where(met, root, 1.0), 0.0)
 
-  def _normalised(self, weights: jax.Array, fallback: jax.Array) -> jax.Array:
-    total = weights.sum()
-    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), fallback)
+
+def _shares(weights: jax.Array, fallback: jax.Array) -> jax.Array:
+  """Returns weights as shares of their sum; `fallback` where that is zero."""
+  total = weights.sum()
+  return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), fallback)
 
 
 _STEP = 0.75  # of the quadrature
@@ -188,7 +182,6 @@ class Distributional(Gadget):
     return Observed(zeros, zeros, zeros, jnp.zeros((), zeros.dtype))
 
   def entry(self, problem: Problem, state: Observed) -> jax.Array:
-    assert problem.alternatives is not None
     mean = jnp.asarray(problem.alternatives.value, state.last.dtype)
     spread = jnp.asarray(problem.alternatives.spread, state.last.dtype)
     if self.softmax:
@@ -203,7 +196,6 @@ class Distributional(Gadget):
     return jnp.where(state.updates > 0, entry, 0.5)
 
   def update(self, problem: Problem, state: Observed, values: jax.Array, k: jax.Array) -> Observed:
-    del problem
     return Observed(values, state.total + values, state.squares + values**2, k)
 
 

@@ -1,12 +1,15 @@
-"""The named algorithms: one-line compositions of regret rules, averaging and turns."""
+"""Algorithms by name: compositions of regret rules, averaging and turns, and by settings' text."""
 
 import dataclasses
+import functools
+import inspect
 import math
+import re
+from collections.abc import Callable
 from typing import Any
 
-from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.cfr import CFR
-from solvers.algorithms.cfr_avg import CFRAvg
+from games.arguments import unknown_name
+from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.regret_rules import (
@@ -14,10 +17,9 @@ from solvers.algorithms.regret_rules import (
   MirrorDescent,
   PredictiveRegretPlus,
   RegretRule,
+  Schedule,
 )
-from solvers.algorithms.schedule import Schedule
-from solvers.algorithms.warm_start import WarmStarted
-from solvers.algorithms.with_gadget import WithGadget
+from solvers.algorithms.wrappers import CFRAvg, WarmStarted, WithGadget
 from solvers.validation import check_bool, check_gadget, check_integer, check_number, short
 
 
@@ -209,3 +211,68 @@ def _check_cfr(algorithm: Any) -> Any:
   if not isinstance(algorithm, (CFR, WithGadget)):
     raise ValueError(f"algorithm={short(algorithm)} must be of the CFR family, as linear_cfr() is")
   return algorithm
+
+
+_CFR = (
+  vanilla_cfr, cfr_plus, linear_cfr, discounted_cfr, predictive_cfr_plus,
+  predictive_discounted_cfr_plus, asymmetric_predictive_cfr_plus, scheduled_discounted_cfr,
+  scheduled_predictive_cfr_plus, magnetic_mirror_descent,
+)  # fmt: skip
+_OTHERS = (fictitious_play, linear_fictitious_play, linear_optimistic_fictitious_play)
+
+
+def _averaged(make: Callable[..., CFR]) -> Callable[..., Algorithm]:
+  # The parameters are known by the function's own.
+  return functools.wraps(make)(lambda **parameters: cfr_avg(make(**parameters)))
+
+
+_REGISTRY: dict[str, Callable[..., Algorithm]] = {
+  **{make.__name__: make for make in (*_CFR, *_OTHERS)},
+  **{f"{make.__name__}_avg": _averaged(make) for make in _CFR},
+}
+_FORM = re.compile(r"(\w+)(?:\((.*)\))?")
+
+
+def registered_algorithms() -> tuple[str, ...]:
+  """Returns the names of registered algorithms."""
+  return tuple(_REGISTRY)
+
+
+def make_algorithm(text: str, field: str = "algorithm") -> Algorithm:
+  """Makes an algorithm from its name, and its parameters if others than the usual ones.
+
+  Args:
+    text: `linear_cfr`, or with parameters `discounted_cfr(beta=0.5, gamma=4)`; they are those of
+      the function of that name in `solvers`. A name that ends in `_avg` sets leaf beliefs by
+      average policies (`solvers.cfr_avg`).
+    field: what errors call the text.
+
+  Raises:
+    ValueError: the name or a parameter is unknown, or has a value that is not allowed.
+  """
+  found = _FORM.fullmatch(text) if isinstance(text, str) else None
+  if found is None or found[1] not in _REGISTRY:
+    raise ValueError(unknown_name(field, text, _REGISTRY))
+  make = _REGISTRY[found[1]]
+  allowed = inspect.signature(make).parameters
+  parameters = {}
+  for part in filter(str.strip, (found[2] or "").split(",")):
+    name, equals, value = (piece.strip() for piece in part.partition("="))
+    if not equals or name not in allowed or name in parameters:
+      raise ValueError(
+        f"{field}={text!r} has {part.strip()!r} where NAME=VALUE is expected, once for each of: "
+        f"{', '.join(allowed)}"
+      )
+    parameters[name] = _read(value, allowed[name].annotation, f"{field}={text!r}", name)
+  try:
+    return make(**parameters)
+  except ValueError as error:
+    raise ValueError(f"{field}={text!r} is not allowed: {error}") from None
+
+
+def _read(value: str, kind: type, where: str, name: str) -> float | bool:
+  try:
+    return {"True": True, "False": False}[value] if kind is bool else float(value)
+  except (KeyError, ValueError):
+    allowed = "True or False" if kind is bool else "a number"
+    raise ValueError(f"{where} has {name}={value}, which must be {allowed}") from None

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from games.kinds import CHANCE
 from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, Holdem
-from games.public_tree import Array, PublicTree
+from games.public_tree import CHANCE, Array, PublicTree
 
 
 class _Bets:

@@ -15,7 +15,7 @@ import numpy as np
 
 from games import Game, PublicTree
 from games.public_tree import Array
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.exact_leaf_values import SolveBelow, exact_leaf_values
 from solvers.leaf_values import LeafQuery
 from solvers.search.subgames import FoundSubgames, stack_subgames

@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import started
-from solvers.algorithms.warm_start import WarmStarted
+from solvers.algorithms.wrappers import WarmStarted
 from solvers.contrib.payoff_ranges import payoff_ranges
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, TreeProblem

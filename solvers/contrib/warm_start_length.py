@@ -2,8 +2,8 @@
 
 from games.public_tree import Array, PublicTree
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
-from solvers.metrics.exploitability import exploitability
+from solvers.algorithms.cfr import Algorithm
+from solvers.metrics.policies import exploitability
 from solvers.solve import solve
 
 

@@ -7,18 +7,19 @@ from solvers.growing.continual.chain import (
   How,
   Left,
   PublicState,
+  Standing,
   alone,
   beginning,
+  deal,
   decision_key,
   follow_action,
   longest_wait,
   next_starts,
+  play_on,
   search_each,
-)  # fmt: skip  # fmt: skip
-from solvers.growing.continual.grounds import RulesGround, TreeGround, tree_ground
-from solvers.growing.continual.play_on import Standing, deal, play_on
-from solvers.growing.continual.policies import history_policies
-from solvers.growing.states import seat_of
+)  # fmt: skip
+from solvers.growing.continual.grounds import RulesGround, TreeGround, history_policies, tree_ground
+from solvers.leaf_values import seat_of
 
 __all__ = [
   "ChainSearch", "Found", "Ground", "How", "Left", "PublicState", "RulesGround", "Standing",

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.node_info import NodeInfo, infostates_after
 from games.public_tree import PADDING, Array, PublicTree, TreeStructure
+from games.tabulate import NodeInfo, infostates_after
 from solvers.growing.store import Moves, PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels, lift, lower, reduce_gathered, split_levels
 from solvers.sweeps.pairs import TreePairs, make_pairs
@@ -101,8 +101,6 @@ class MarkedProblem(PlacesProblem):
     return Sweep(self.split(values), root, (None, self.from_parents(1, player, values)))
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
-    """Returns the parents' rows `[N, H]` for all nodes but the first, in their own infostates."""
-    del index
     rows = above[_parents(self.tree.structure)]
     if self.tree.infostate_parent is None:
       return rows
@@ -216,7 +214,6 @@ class Marked:
 
   @property
   def rows(self) -> np.ndarray:
-    """Places of the problem's leaves among the nodes: `[L]`."""
     return leaf_places(self.tree.structure)
 
   @property
@@ -237,7 +234,6 @@ class Marked:
     return marked_problem(self.tree, self.nodes, self.root, beliefs, self.present)
 
   def seen(self) -> jax.Array:
-    """Returns the public states of the problem's leaves as their movers see them: `[L, F]`."""
     first, second = self.nodes.features[:, self.rows]
     return jnp.where((self.movers == 1)[:, None], second, first)
 
@@ -275,9 +271,6 @@ class Marked:
         origins = tree.infostate_parent[kids]
       reached = tree.possible[kids] & (origins == hands[:, None])
       weights *= reached.any(axis=-1).all(axis=-1)
-    if tree.dealt is not None and tree.hands is not None:
-      held = tree.hands[hands].reshape(-1)
-      weights *= ~(tree.dealt[kids][:, :, None] == held).any(axis=(1, 2))
     return weights
 
   def turned(self, node: jax.Array, action: jax.Array, hands: jax.Array) -> jax.Array:

@@ -16,9 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from games.public_tree import Array
-from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.problem import Problem, Sweep
+from solvers.sweeps.problem import Alternatives, Problem, Sweep
 
 
 class Moves(NamedTuple):
@@ -80,39 +79,30 @@ class Store(Protocol):
 
     `like` is None or an earlier problem of the search, from the same beliefs.
     """
-    ...
 
   def seen(self) -> jax.Array:
     """Returns the public states of the problem's leaves as their movers see them: `[L, F]`."""
-    ...
 
   def join(self, node: jax.Array, joins: jax.Array) -> tuple["Store", jax.Array]:
     """Adds children of a node after the actions `joins` `[A]`; returns also their places."""
-    ...
 
   def children(self, node: jax.Array) -> jax.Array:
     """Returns the places after each action, -1 where no node of the tree is: `[A]`."""
-    ...
 
   def moves(self, node: jax.Array, held: jax.Array) -> Moves:
     """Returns the moves at a node of its mover, who holds infostate `held`."""
-    ...
 
   def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:
     """Returns how likely chance takes each action to infostates `[P]`: `[A]`, not normalised."""
-    ...
 
   def turned(self, node: jax.Array, action: jax.Array, hands: jax.Array) -> jax.Array:
     """Returns the infostates `[P]` after a public action, of those who did not move."""
-    ...
 
   def by_move(self, rows: jax.Array) -> jax.Array:
     """Returns the part of an array `[R, H]` that is about moves."""
-    ...
 
   def at_places(self, rows: jax.Array) -> jax.Array:
     """Returns rows of the problem's leaves `[P, L, ...]` by place, `[P, C, ...]`, zero at ends."""
-    ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,7 +143,6 @@ class PlacesProblem(Problem):
 
   def until_update(self, current: jax.Array) -> "PlacesProblem":
     """Returns the problem for the last update of a round, from which walks start at `current`."""
-    del current
     return self
 
   def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:

@@ -10,9 +10,13 @@ from solvers.metrics.aivat import (
   zero_values,
 )  # fmt: skip
 from solvers.metrics.equity import PotShares
-from solvers.metrics.expected_values import check_whole
-from solvers.metrics.exploitability import BestResponse
-from solvers.metrics.histories import exploitability_in, public_histories
+from solvers.metrics.histories import (
+  Minimax,
+  exploitability_in,
+  minimax,
+  payoff_of,
+  public_histories,
+)
 from solvers.metrics.local_best_response import (
   LBRResult,
   LBRRules,
@@ -23,7 +27,7 @@ from solvers.metrics.local_best_response import (
   local_best_response_value,
   milli_big_blinds,
 )  # fmt: skip
-from solvers.metrics.minimax import Minimax, minimax, payoff_of
+from solvers.metrics.policies import BestResponse, check_whole
 
 __all__ = [
   "BestResponse", "HandRecord", "HandRecorder", "LBRResult", "LBRRules", "LBRValue", "Minimax",

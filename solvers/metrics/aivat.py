@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.game import CHANCE, TERMINAL, Game
-from games.node_info import children_of
 from games.public_tree import Array, PublicTree
+from games.tabulate import children_of
 from solvers import validation
-from solvers.metrics.expected_values import check_whole
+from solvers.metrics.policies import check_whole
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem, per_unit_of_mass
@@ -96,7 +96,6 @@ class TreeValues(ValueFunction):
     self._children, self._table = children_of(tree), table
 
   def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
-    """See `ValueFunction`."""
     node = functools.reduce(lambda node, action: int(self._children[node, action]), history, 0)
     return np.asarray(self._table(node), float)[hands]
 

@@ -13,8 +13,7 @@ import numpy as np
 from games.game import Game
 from games.pairs import compatible_mass, holds, most_hands_per_card
 from games.poker import Holdem, betting
-from games.poker.cards import NUM_HOLE_CARDS, Deck
-from games.poker.hands import strengths_on
+from games.poker.cards import NUM_HOLE_CARDS, Deck, strengths_on
 from solvers import validation
 from solvers.metrics.aivat import HandPairs, History, LuckyMove, ValueFunction, chance_of
 from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
@@ -42,7 +41,8 @@ class Equity:
   """
 
   def __init__(self, game: Holdem, *, max_runouts: int, seed: int):
-    self._max_runouts, self._seed = max_runouts, seed
+    self._max_runouts = validation.check_integer("max_runouts", max_runouts)
+    self._seed = validation.check_integer("seed", seed, least=0)
     self._game = game
     cards, number = np.asarray(game.hole_cards, np.int32), game.deck.num_cards
     self._held = holds(cards, number)
@@ -168,12 +168,11 @@ class PotShares(ValueFunction):
     max_runouts: how many ways to deal the rest of the board may be looked at.
 
   Raises:
-    TypeError: the game is not hold'em.
+    TypeError: the game is not hold'em, or a number is none.
   """
 
+  @validation.checked
   def __init__(self, game: Holdem, *, max_runouts: int = MAX_RUNOUTS):
-    if not isinstance(game, Holdem):
-      raise TypeError(f"game={game!r} must be hold'em; zero_values is for any game")
     self._game = game
     self._max_runouts = validation.check_integer("max_runouts", max_runouts)
     self._runouts = functools.lru_cache(maxsize=16)(
@@ -198,7 +197,6 @@ class PotShares(ValueFunction):
 
   def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
     """See `ValueFunction`; where the hand is over, what player 0 wins."""
-    del history
     chips = float(self._game.payoff_scale(state[None])[0])  # negative where player 0 folded
     if state[betting.STATUS] in (betting.FOLDED_0, betting.FOLDED_1):
       return np.full(hands[0].shape, chips)

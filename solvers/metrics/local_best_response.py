@@ -14,17 +14,17 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from games.arguments import check_fields
 from games.game import CHANCE
-from games.node_info import children_of
 from games.origin import check_tree_of
 from games.poker import Holdem, betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.public_tree import Array, PublicTree
+from games.tabulate import children_of
 from solvers import validation
 from solvers.metrics.aivat import HandRecorder, aivat
 from solvers.metrics.equity import MAX_RUNOUTS, NOTHING, Equity, PotShares
-from solvers.metrics.expected_values import check_whole, expected_values
-from solvers.metrics.exploitability import BestResponse
+from solvers.metrics.policies import BestResponse, check_whole, expected_values
 from solvers.sweeps import pairs
 
 
@@ -80,15 +80,12 @@ class TreeStrategy(Strategy):
     self._node = 0
 
   def start(self) -> None:
-    """See `Strategy`."""
     self._node = 0
 
   def observe(self, action: int) -> None:
-    """See `Strategy`."""
     self._node = int(self._children[self._node, action])
 
   def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
-    """See `Strategy`."""
     node = self._node
     for action in ahead:
       node = self._children[node, action]
@@ -118,12 +115,8 @@ class LBRRules:
   rounds: tuple[str, ...] = ("C", "C", "FCPA", "FCPA")
 
   def __post_init__(self):
-    known = isinstance(self.rounds, tuple | list) and all(isinstance(x, str) for x in self.rounds)
-    if not known or not self.rounds:
-      raise ValueError(
-        f"rounds={validation.short(self.rounds)} must be strings such as 'FCPA', one for each round"
-      )
-    for moves in self.rounds:
+    check_fields(self)
+    for moves in self.rounds or ("",):
       if set(moves) - set(_MOVES) or len(set(moves)) < len(moves) or "C" not in moves:
         raise ValueError(
           f"rounds={validation.short(self.rounds)} holds {moves!r}; each must be different "
@@ -304,7 +297,7 @@ def local_best_response_value(
   game: Holdem,
   tree: PublicTree,
   policy: Array,
-  rules: LBRRules | None = None,
+  rules: LBRRules = LBRRules(),
   *,
   beliefs: Array | None = None,
   max_runouts: int = MAX_RUNOUTS,
@@ -316,7 +309,7 @@ def local_best_response_value(
     game: hold'em that is small enough for its tree.
     tree: the whole tree.
     policy: `[N, H]`, as `solve` returns it.
-    rules: which moves LBR considers; None for `LBRRules()`.
+    rules: which moves LBR considers.
     beliefs: `[P, H]` at the root; None for the tree's own prior.
     max_runouts: ways to deal the rest of the board that equities look at, at most.
     seed: of those drawn where there are more.
@@ -329,10 +322,9 @@ def local_best_response_value(
     ValueError: the tree is depth-limited or stacked or of another game, or `policy` or `beliefs`
       are not allowed.
   """
-  rules = LBRRules() if rules is None else rules
   beliefs = check_whole(tree, policy, beliefs)
   check_tree_of(game, tree)
-  equity = _make_equity(game, max_runouts, seed)
+  equity = Equity(game, max_runouts=max_runouts, seed=seed)
   rows, marginals = np.asarray(policy, float), np.asarray(pairs.root_marginals(tree, beliefs))
   responses, values = [], []
   for player in (0, 1):
@@ -350,7 +342,7 @@ def local_best_response_value(
 def local_best_response(
   game: Holdem,
   strategy: Strategy,
-  rules: LBRRules | None = None,
+  rules: LBRRules = LBRRules(),
   *,
   num_hands: int,
   seed: int = 0,
@@ -362,7 +354,7 @@ def local_best_response(
   Args:
     game: hold'em, of any deck, rounds and stakes.
     strategy: the agent.
-    rules: which moves LBR considers; None for `LBRRules()`.
+    rules: which moves LBR considers.
     num_hands: even, at least 4.
     seed: of deals, chance, the agent's draws, and run-outs.
     max_runouts: ways to deal the rest of the board that equities look at, at most.
@@ -376,9 +368,8 @@ def local_best_response(
     TypeError: `game` is not hold'em, or an argument is of another kind.
     ValueError: a number is not allowed.
   """
-  rules = LBRRules() if rules is None else rules
   num_hands = validation.check_even("num_hands", num_hands, least=4)
-  equity = _make_equity(game, max_runouts, seed)
+  equity = Equity(game, max_runouts=max_runouts, seed=seed)
   if isinstance(strategy, TreeStrategy):
     check_tree_of(game, strategy.tree)
   rng, dealer = np.random.default_rng(seed), game.pairs()
@@ -438,8 +429,3 @@ def _play(
 def milli_big_blinds(game: Holdem) -> float:
   """Returns how many thousandths of a big blind one unit of the game's payoffs is."""
   return 1000 / game.rules.big_blind
-
-
-def _make_equity(game: Holdem, max_runouts: int, seed: int) -> Equity:
-  most = validation.check_integer("max_runouts", max_runouts)
-  return Equity(game, max_runouts=most, seed=validation.check_integer("seed", seed, least=0))

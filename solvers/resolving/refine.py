@@ -1,38 +1,171 @@
-"""Re-solves every subgame at a cut of a game, and puts the solutions into the blueprint."""
+"""Re-solving: a blueprint's promises, every subgame at a cut anew, answers to bets off the tree."""
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import Game, PublicTree, stack_trees
+from games import Game, PublicTree, build_public_tree, stack_trees
 from games.build import build_from_state
-from games.kinds import CHANCE
 from games.origin import check_same_game, check_tree_of
-from games.public_tree import Array
+from games.poker.holdem import Holdem
+from games.public_tree import CHANCE, TERMINAL, Array
+from games.tabulate import NodeInfo, children_of, node_info
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
-from solvers.metrics.expected_values import check_whole
-from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
+from solvers.leaf_values import normalise_beliefs
+from solvers.metrics.policies import check_whole
 from solvers.resolving.graft import Placer, graft
 from solvers.search.batch import node_beliefs
-from solvers.solve import solve_batch
-from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Programs
+from solvers.solve import solve, solve_batch
+from solvers.sweeps.levels import Levels, join_levels
+from solvers.sweeps.problem import (
+  Alternatives,
+  Problem,
+  TreeProblem,
+  choose,
+  make_problem,
+  per_unit_of_mass,
+)
+from solvers.xla import Programs
+
+_NOTHING = -1e30  # a value below any other; infinity times zero would not be a number
+
+
+class BlueprintValues(NamedTuple):
+  """What the searcher's blueprint leaves its opponent at every node; see `blueprint_values`.
+
+  Attributes:
+    value: `[N, H]` the opponent's counterfactual best-response value, as an expected payoff: per
+      unit of the searcher's compatible mass. Zero without any, and where the game is over.
+    gift: `[N, H]` what the opponent gave away on the way there, in the same unit.
+    beliefs: `[N, P, H]` to re-solve from: the searcher's row is its posterior, the opponent's
+      what nature alone made likely, as if it had tried to get there.
+    searcher: whose blueprint it is, 0 or 1.
+    spread: `[N, H]` standard deviation of `value`; None if it is exact.
+    origin: `[3]` mark of the tree's game; None if that is not known.
+  """
+
+  value: Array
+  gift: Array
+  beliefs: Array
+  searcher: int
+  spread: Array | None = None
+  origin: Array | None = None
+
+  def alternatives(self, nodes: int | np.ndarray, *, gifts: float = 0.0) -> Alternatives:
+    """Returns the opponent's alternative payoffs at `nodes`: `[H]`, or `[B, H]` for several.
+
+    `gifts` scales the gifts that are added (Reach): 0 for none; with 1, the sum over all subgames
+    below a gift stays within it (thesis, equation 5.2), and above that nothing is guaranteed.
+
+    Raises:
+      TypeError: `nodes` is of another kind.
+      ValueError: a node is not there, or `gifts` is not a finite number.
+    """
+    gifts = validation.check_number("gifts", gifts, allow_infinite=False)
+    rows = validation.check_places("nodes", np.atleast_1d(nodes), len(self.value))
+    rows = rows if np.ndim(nodes) else rows[0]
+    spread = None if self.spread is None else self.spread[rows]
+    value = self.value[rows] + gifts * self.gift[rows]
+    return Alternatives(value, spread, player=1 - self.searcher)
+
+
+def blueprint_values(
+  game: Game,
+  tree: PublicTree,
+  policy: Array,
+  *,
+  searcher: int,
+  beliefs: Array | None = None,
+) -> BlueprintValues:
+  """Computes what safe subgame solving must know about the searcher's part of `policy`.
+
+  Args:
+    game: the rules.
+    tree: whole, of that game.
+    policy: `[N, H]` the blueprint; only the searcher's rows are used.
+    searcher: whose subgames are to be solved anew, 0 or 1; static.
+    beliefs: `[P, H]` at the root; None for the tree's own prior.
+
+  Returns:
+    Counterfactual best-response values, gifts and beliefs at every node.
+
+  Raises:
+    ValueError: the tree is depth-limited, or an argument has the wrong shape or is not allowed.
+  """
+  validation.check_player(searcher, "searcher")
+  beliefs = check_whole(tree, policy, beliefs)
+  policy = jnp.asarray(policy, tree.dtype)
+  info = node_info(game, tree)
+  value, gift, root_beliefs = _blueprint_values(tree, info, policy, beliefs, searcher=searcher)
+  return BlueprintValues(value, gift, root_beliefs, searcher, origin=tree.origin)
+
+
+@functools.partial(Programs, static_argnames="searcher")
+def _blueprint_values(tree, info, policy, beliefs, *, searcher: int):
+  problem = make_problem(tree, beliefs)
+  opponent = 1 - searcher
+  levels = problem.split(policy)
+  reach = problem.own_reach(levels, searcher)
+  sweep = problem.values_up(None, reach, None, opponent)
+  masses = problem.split(_masses(problem, info, reach, searcher))
+  values = tuple(per_unit_of_mass(x, y) for x, y in zip(sweep.nodes, masses))
+  gifts = _gifts(problem, sweep.nodes, masses, opponent)
+  tried = tuple(jnp.ones_like(x) for x in levels)
+  own = [reach, reach]
+  own[opponent] = problem.own_reach(tried, opponent)
+  possible = None if tree.possible is None else jnp.asarray(tree.possible)
+  beliefs = normalise_beliefs(problem.node_reach((own[0], own[1])), possible)
+  return join_levels(values), join_levels(gifts), beliefs
+
+
+def _masses(problem: TreeProblem, info: NodeInfo, own: Levels, searcher: int) -> jax.Array:
+  """Returns the searcher's mass that the other meets at each node, `[N, H]`; zero at ends."""
+  tree = problem.tree
+  starts = zip(tree.structure.offsets, tree.structure.levels)
+  inner = np.concatenate([start + np.arange(level.num_inner) for start, level in starts])
+  reach = problem.node_reach((own, own))[inner, searcher]
+  found = problem.pairs.pairs.mass(jnp.asarray(info.pair_index)[inner], reach, 1 - searcher)
+  return jnp.zeros((tree.num_nodes, tree.num_infostates), reach.dtype).at[inner].set(found)
+
+
+def _gifts(problem: Problem, values: Levels, masses: Levels, opponent: int) -> Levels:
+  """Sums the opponent's gifts along the way to every node (thesis, equation 5.2), `[n, H]` each.
+
+  `values` are counterfactual. A gift at a choice is the best of the moves that end the game, whose
+  value no other re-solve can change (thesis, section 5.1.3), and of the move that was made, less
+  the latter.
+  """
+  gifts = [jnp.zeros_like(values[0])]
+  kinds = problem.split(jnp.asarray(problem.tree.kind))
+  for i in range(1, len(values)):
+    gift = problem.from_parents(i, opponent, gifts[-1])
+    moved = problem.moves_at(i, opponent)
+    if moved is not False:
+      ended = jnp.where((kinds[i] == TERMINAL)[:, None], values[i], _NOTHING)
+      best = problem.largest_of_siblings(i, opponent, ended)
+      mass = problem.from_parents(i, opponent, masses[i - 1])
+      given = per_unit_of_mass(jnp.maximum(best - values[i], 0.0), mass)
+      gift = choose(moved, gift + given, gift)
+    gifts.append(gift)
+  return tuple(gifts)
+
 
 _FEW = 1 << 20  # nodes times infostates: padding below this costs less than one more program
 _PADDED = 2  # at most so many places for each node that there is
 
 
-def like_shapes(trees: Sequence[PublicTree], *, few: int = _FEW) -> list[np.ndarray]:
+def like_shapes(trees: Sequence[PublicTree]) -> list[np.ndarray]:
   """Returns the places of trees that are stacked together, an array a group.
 
   A stacked tree has the nodes of all trees of its group, told apart by the actions that lead to
-  them. Each group has at most twice as many places as its trees have nodes, or `few` places times
+  them. Each group has at most twice as many places as its trees have nodes, or a million places by
   infostates. The largest trees come first, and each joins the first group that it fits in.
   """
   names: dict[tuple[int, int], int] = {}
@@ -49,7 +182,7 @@ def like_shapes(trees: Sequence[PublicTree], *, few: int = _FEW) -> list[np.ndar
     for i, (members, union, total) in enumerate(groups):
       joined, sizes = union | nodes[place], total + len(nodes[place])
       places = (len(members) + 1) * len(joined)
-      if places <= _PADDED * sizes or places * trees[place].num_infostates <= few:
+      if places <= _PADDED * sizes or places * trees[place].num_infostates <= _FEW:
         groups[i] = ([*members, place], joined, sizes)
         break
     else:
@@ -107,11 +240,11 @@ def refine(
   validation.check_player(searcher, "searcher")
   if gadget is not None:
     validation.check_gadget(gadget, searcher)
-  if known is not None and not isinstance(known, BlueprintValues):
-    raise TypeError(f"known={type(known).__name__} must be what solvers.blueprint_values returns")
-  if known is not None and known.searcher != searcher:
-    raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
   if known is not None:
+    if not isinstance(known, BlueprintValues):
+      raise TypeError(f"known={type(known).__name__} must be what solvers.blueprint_values returns")
+    if known.searcher != searcher:
+      raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
     check_same_game("known", known.origin, tree)
     for name, shape in (("value", np.shape(policy)), ("gift", np.shape(policy))):
       validation.check_shape(f"known.{name}", getattr(known, name), shape, "(N, H)")
@@ -202,3 +335,88 @@ def posteriors(tree: PublicTree, policy: Array, beliefs: Array | None = None) ->
   """Returns both players' beliefs at every node under a policy, `[N, P, H]`."""
   problem = make_problem(tree, tree.prior if beliefs is None else beliefs)
   return node_beliefs(problem, problem.split(jnp.asarray(policy, tree.dtype)))
+
+
+class Widened(NamedTuple):
+  """A game with one more bet, its whole tree, and a policy `[N, H]` with a response to that bet."""
+
+  game: Holdem
+  tree: PublicTree
+  policy: np.ndarray
+
+
+@validation.checked
+def answer_bet(
+  game: Holdem,
+  tree: PublicTree,
+  policy: Array,
+  history: Sequence[int],
+  chips: int,
+  *,
+  gadget: Gadget | None = None,
+  beliefs: Array | None = None,
+  whole_decision: bool = False,
+  algorithm: Algorithm | None = None,
+  num_iterations: int = 1024,
+) -> Widened:
+  """Adds a bet to a game and solves what comes after it (thesis, section 5.1.7).
+
+  What comes out is a blueprint of the wider game, so further bets are answered in the same way.
+  The inexpensive method solves the subgame after the bet; the bettor is promised what its best
+  response to the blueprint gets at that decision without the bet, an estimate that is good where
+  the tree has enough other bets. The expensive method, `whole_decision`, solves from the decision
+  on, the bet added.
+
+  Args:
+    game: the rules.
+    tree: whole, from the start of that game.
+    policy: `[N, H]` the blueprint.
+    history: public actions to where the bet is made; who bets there is the opponent.
+    chips: what the bet brings the bettor's chips in the pot to.
+    gadget: whose searcher is the other player. None for unsafe search, which trusts the
+      blueprint's beliefs about both and can only be had by the expensive method: of a bet that
+      nobody makes it knows nothing.
+    beliefs: `[P, H]` at the start, the players' ranges; None for the game's own prior.
+    whole_decision: see above.
+    algorithm: of the CFR family; None for CFR+.
+    num_iterations: one player's update is one.
+
+  Returns:
+    The wider game, its tree and both players' policy on it; the blueprint never makes the new bet.
+
+  Raises:
+    TypeError: an argument is of another kind.
+    ValueError: as `Holdem.with_bet`; `tree` is of another game; the gadget is the bettor's;
+      there is none and `whole_decision` is false.
+  """
+  check_tree_of(game, tree)
+  history = validation.check_history(history)
+  beliefs = check_whole(tree, policy, beliefs)
+  wider = game.with_bet(history, chips)
+  searcher = 1 - int(game.actor(game.state_after(history)[None])[0])  # who does not bet
+  if gadget is not None:
+    validation.check_gadget(gadget, searcher)
+  if gadget is None and not whole_decision:
+    raise ValueError("gadget=None needs whole_decision=True: the blueprint never makes this bet")
+  whole = build_public_tree(wider).astype(tree.dtype)
+  node = Placer(tree).follow(history)
+  places = Placer(whole, by_state=True).places(tree)
+  # The bet's own row stays zero: the blueprint does not make it.
+  widened = np.zeros((whole.num_nodes, whole.num_infostates), tree.dtype)
+  widened[places] = policy
+  root = int(places[node])
+  if not whole_decision:
+    root = int(children_of(whole)[root, game.burn])
+  below = subtree(wider, whole, root)
+  algorithm, beliefs_there, alternatives = entered(
+    game, tree, policy, beliefs, node, algorithm, gadget, searcher=searcher
+  )
+  solved = solve(
+    below,
+    algorithm=algorithm,
+    num_iterations=num_iterations,
+    beliefs=beliefs_there,
+    alternatives=alternatives,
+  )
+  part = (Placer(whole).places(below, root), solved.average_policy)
+  return Widened(wider, whole, graft(whole, widened, [part]))

@@ -16,10 +16,9 @@ from jax import lax
 
 from games import PADDING, PublicTree
 from solvers import loop, tuning, validation
-from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.leaf_means import LeafMeans
-from solvers.algorithms.schedule import Exponent, Schedule, at_horizon, decay
-from solvers.algorithms.wrapper import Wrapper
+from solvers.algorithms.cfr import Algorithm
+from solvers.algorithms.regret_rules import Exponent, Schedule, at_horizon, decay
+from solvers.algorithms.wrappers import LeafMeans, Wrapper
 from solvers.leaf_values import (
   LeafQuery,
   LeafValues,
@@ -28,11 +27,10 @@ from solvers.leaf_values import (
   normalise_beliefs,
 )
 from solvers.loop import Evaluate
-from solvers.metrics.expected_values import values_given_leaves
-from solvers.sweeps.constraints import Alternatives
+from solvers.metrics.policies import values_given_leaves
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.pairs import root_marginals
-from solvers.sweeps.problem import Problem, make_problem
+from solvers.sweeps.problem import Alternatives, Problem, make_problem
 
 
 class Batched(Wrapper):

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from games.game import CHANCE
 from games.public_tree import PublicTree
-from solvers.leaf_values import normalise_beliefs
+from solvers.leaf_values import normalise_beliefs, seat_of
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import TreeProblem, choose, make_problem
 
@@ -101,7 +101,7 @@ def policy_from_network(
     legal = jnp.zeros((above, num_actions), policy[0].dtype)
     legal = legal.at[parents, actions].set(1.0, mode="drop")
     if any(problem.moves_at(i, p) is not False for p in (0, 1)):
-      own_first = _own_first(beliefs, _movers(tree, i - 1)[:above])
+      own_first = seat_of(_movers(tree, i - 1)[:above], beliefs)
       answer = network(params, PolicyQuery(rows[i - 1][:above], own_first, legal))
       weights = answer[parents, jnp.minimum(actions, num_actions - 1)]
       for player in (0, 1):
@@ -135,8 +135,8 @@ def policy_targets(
     if tree.possible is not None:
       first = tree.structure.offsets[i - 1]
       possible = jnp.asarray(tree.possible)[first : first + above]
-      target *= _own_first(possible, movers)[:, :1].astype(target.dtype)
-    queries.append(PolicyQuery(rows[i - 1][:above], _own_first(beliefs, movers), legal))
+      target *= seat_of(movers, possible)[:, :1].astype(target.dtype)
+    queries.append(PolicyQuery(rows[i - 1][:above], seat_of(movers, beliefs), legal))
     targets.append(target)
     valid.append(movers < CHANCE)
   return PolicyTargets(
@@ -156,11 +156,6 @@ def _actions(tree: PublicTree, index: int, num_actions: int) -> jax.Array:
 def _movers(tree: PublicTree, index: int) -> jax.Array:
   start, stop = tree.structure.offsets[index : index + 2]
   return jnp.asarray(tree.kind)[start:stop]
-
-
-def _own_first(beliefs: jax.Array, movers: jax.Array) -> jax.Array:
-  """Puts the mover's row of `[n, P, H]` first."""
-  return jnp.where((movers == 1)[:, None, None], beliefs[:, ::-1], beliefs)
 
 
 def _node_beliefs(problem: TreeProblem, index: int, reach) -> jax.Array:

@@ -18,9 +18,8 @@ import numpy as np
 
 from games import CHANCE, PADDING, TERMINAL, Game, PublicTree, build_public_tree, stack_trees
 from games.arguments import checked
-from games.public_tree import Array
+from games.public_tree import Array, walk
 from games.template import Templates, fill, fill_states, node_features
-from games.walk import walk
 
 
 class FoundSubgames(NamedTuple):
@@ -268,13 +267,11 @@ class SubgameTable:
     return jnp.asarray(self.num_live)[self.rows(roots)]
 
   def features_at(self, roots: jax.Array, trees: PublicTree) -> jax.Array | None:
-    del trees
     if self.node_features is None:
       return None
     return jnp.asarray(self.node_features)[self.rows(roots)]
 
   def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
-    del trees
     return jnp.asarray(self.successor)[self.rows(roots)]
 
 
@@ -295,16 +292,13 @@ class SubgameTables:
   def num_subgames(self) -> int:
     return sum(stage.num_subgames for stage in self.stages)
 
-  @property
-  def one_start(self) -> bool:
-    return True
+  one_start = True
 
   @property
   def starts_apart(self) -> bool:
     return self.stages[0].num_subgames == 1
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
-    del key
     return jnp.zeros(number, jnp.int32)
 
   def prior(self, roots: jax.Array) -> jax.Array:
@@ -350,23 +344,10 @@ def stack_stages(
   return SubgameTables(tuple(stages))
 
 
-def decision_features(game: Game, trees: PublicTree) -> np.ndarray:
-  """Returns each decision's public state as the player who moves sees it: `[M, N, F]`.
-
-  Zero at other nodes of the stacked `trees`.
-  """
-  kind, state = np.asarray(trees.kind), np.asarray(trees.state)
-  features = np.zeros((*kind.shape, np.asarray(trees.root_features).shape[-1]), trees.dtype)
-  for player in (0, 1):
-    moves = kind == player
-    if moves.any():
-      features[moves] = game.features(state[moves], player)
-  return features
-
-
 def add_node_features(game: Game, table: SubgameTable) -> SubgameTable:
   """Returns `table` with `node_features`, for a network that answers at every decision."""
-  return dataclasses.replace(table, node_features=decision_features(game, table.trees))
+  with np.errstate(invalid="ignore"):  # of padding
+    return dataclasses.replace(table, node_features=node_features(game, table.trees))
 
 
 @jax.tree_util.register_dataclass
@@ -400,13 +381,11 @@ class TemplateStage:
   def decides(self) -> bool:
     return self._template.decides
 
-  @property
-  def most_live(self) -> int:
-    return self.num_leaves
+  most_live = num_leaves
 
   @property
   def most_decisions(self) -> int:
-    return self._template.num_decisions
+    return sum(kind < CHANCE for kind in self._template.kind)
 
   @property
   def table_entries(self) -> int:
@@ -425,13 +404,11 @@ class TemplateStage:
     )
 
   def features_at(self, roots: jax.Array, trees: PublicTree) -> jax.Array | None:
-    del roots
     if not self.node_features:
       return None
     return jax.vmap(functools.partial(node_features, self.rules.game))(trees)
 
   def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
-    del roots
     return jnp.asarray(trees.state)[:, self._template.structure.leaf_nodes]
 
 
@@ -453,18 +430,12 @@ class TemplateSubgames:
     numbers = range(len(self.rules.templates))
     return tuple(TemplateStage(self.rules, number, self.node_features) for number in numbers)
 
-  @property
-  def num_subgames(self) -> None:
-    """Nobody counts them."""
-    return None
+  num_subgames = None  # nobody counts them
+  starts_apart = True
 
   @property
   def one_start(self) -> bool:
     return self.rules.one_start
-
-  @property
-  def starts_apart(self) -> bool:
-    return True
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
     return self.rules.starts(key, number)

@@ -165,16 +165,14 @@ def _with_rows(rows: jax.Array, first: int, last: int, new: jax.Array) -> jax.Ar
 def _lower_by_pairs(parents: jax.Array, rows: jax.Array, *, maximum: bool) -> jax.Array:
   above = jnp.arange(rows.shape[1], dtype=parents.dtype)
   from_parent = parents[:, :, None] == above[None, None]  # [n, H, H above]
-  if maximum:
-    return jnp.where(from_parent, rows[:, :, None], -jnp.inf).max(axis=1)
-  return jnp.where(from_parent, rows[:, :, None], 0.0).sum(axis=1)
+  reduce, fill = (jnp.max, -jnp.inf) if maximum else (jnp.sum, 0.0)
+  return reduce(jnp.where(from_parent, rows[:, :, None], fill), axis=1)
 
 
 def _lower_one_by_one(parents: jax.Array, rows: jax.Array, *, maximum: bool) -> jax.Array:
   node = jnp.arange(len(rows))[:, None]
-  if maximum:
-    return jnp.full_like(rows, -jnp.inf).at[node, parents].max(rows)
-  return jnp.zeros_like(rows).at[node, parents].add(rows)
+  empty = jnp.full_like(rows, -jnp.inf if maximum else 0.0).at[node, parents]
+  return empty.max(rows) if maximum else empty.add(rows)
 
 
 def chance_reach(tree: PublicTree, dtype) -> Levels:

@@ -50,7 +50,6 @@ class TableEnds(NamedTuple):
   @classmethod
   def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "TableEnds":
     """Computes what stays fixed while `tree` is solved."""
-    del dtype, lanes
     tables: tuple[list[jax.Array | None], ...] = ([], [])
     payoffs, h = jnp.asarray(tree.payoffs), tree.num_infostates
     for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
@@ -65,7 +64,6 @@ class TableEnds(NamedTuple):
     self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
   ) -> tuple[jax.Array | None, ...]:
     """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
-    del pairs
     levels = tree.structure.levels
     # payoffs[table][j, h]: to the player holding h when the other holds j
     payoffs = tree.payoffs.swapaxes(1, 2) if player == 0 else -tree.payoffs

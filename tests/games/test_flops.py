@@ -115,7 +115,9 @@ def test_a_deal_of_one_flop_of_each_class_is_worth_what_all_flops_are(x64):
   assert np.abs(found - right).max() > 0.01
 
   def with_probability(trees, probability):
-    at_leaves = jnp.where(trees.kind == games.kinds.LEAF, probability, trees.chance_probability)
+    at_leaves = jnp.where(
+      trees.kind == games.public_tree.LEAF, probability, trees.chance_probability
+    )
     return dataclasses.replace(trees, chance_probability=at_leaves)
 
   # Controls: classes as if they were of one size; all flops of the deck, not what two hands leave.

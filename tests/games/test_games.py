@@ -148,22 +148,23 @@ def test_control_a_broken_game_is_refused(game, method, change, message):
 
 
 def test_control_raises_beyond_the_players_and_a_game_without_end_are_refused():
-  few = type("Few", (LEDUC,), {"num_player_actions": 2})
+  few = LEDUC()
+  few.num_player_actions = 2
   with pytest.raises(AssertionError, match="num_player_actions=2 says"):
-    check_game(few())
+    check_game(few)
   endless = broken(DICE, "legal_actions", put(np.s_[:, :-1], True))  # bids need not go up
   with pytest.raises(ValueError, match="max_histories=1000"):
     check_game(endless(num_dice=1, num_faces=2), max_histories=1000)
 
 
 def test_games_that_take_any_parameter(monkeypatch):
-  monkeypatch.setattr(games.registry, "_REGISTRY", {})
+  monkeypatch.setattr(games.game, "_REGISTRY", {})
   games.register("any", lambda faces=2, **others: games.LiarsDice(num_faces=faces, **others))
   assert games.make("any", faces=3, num_dice=1).num_faces == 3
 
 
 NEW_FILE = """
-from games.registry import register
+from games.game import register
 from games.rules.kuhn_poker import KuhnPoker
 
 register("one_file_more", KuhnPoker)

@@ -9,7 +9,7 @@ import solvers
 from games.game import CHANCE, TERMINAL
 from games.poker import BetSizes, Betting, Deck, Holdem
 from games.poker.lines import expand_policy, make_lines
-from games.poker.notation.ranges import beliefs_of
+from games.poker.notation import beliefs_of
 
 
 def make(donk, board="TsJhQsKh"):

@@ -241,6 +241,6 @@ def test_rules_for_numpy_run_in_tables_only():
 def test_too_many_public_states_are_refused():
   kuhn = games.make("kuhn_poker")
   assert len(games.tabulate(kuhn, max_states=9).states) == 9
-  with pytest.raises(ValueError, match="max_states=8: .* has more public states") as error:
+  with pytest.raises(ValueError, match="more than 8 public states") as error:
     games.tabulate(kuhn, max_states=8)
   assert "\n" not in str(error.value)

@@ -16,7 +16,7 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError, GrowingSearch
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.setup import make_state_network
-from solvers.growing.continual.policies import history_policies
+from solvers.growing.continual.grounds import history_policies
 from solvers.metrics.histories import public_histories
 from tests import tiny
 

@@ -34,7 +34,7 @@ batch = Examples(
   features=jax.random.normal(keys[0], (64, 5)), beliefs=jax.random.uniform(keys[1], (64, 6)),
   values=jax.random.normal(keys[2], (64, 3)), mask=jnp.ones((64, 3)),
 )
-params = target.network.init(keys[3], *batch.inputs)
+params = target.network.init(keys[3], *batch[:2])
 start = (params, target.learner.optimizer().init(params))
 
 def distance(count, axis):

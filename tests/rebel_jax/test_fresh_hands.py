@@ -10,8 +10,8 @@ import pytest
 
 import rebel_jax
 import solvers
+from games.build import stack_trees
 from games.poker import betting
-from games.stack import stack_trees
 from rebel_jax import train as cli
 from rebel_jax.config.config import ConfigError
 from rebel_jax.training.self_play import Searched

@@ -7,7 +7,7 @@ import pytest
 
 import games
 from games.poker import Deck
-from games.poker.hands import evaluate
+from games.poker.cards import evaluate
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.networks.poker import (

@@ -53,9 +53,12 @@ def test_identical_players_who_never_draw_win_exactly_nothing(name, parameters):
   played = play_games(game, make, make, num_games=60, duplicate=True, seed=3)
   for one, other in zip(played[::2], played[1::2]):
     assert (one.seat, other.seat) == (0, 1)
-    assert (one.infostates, one.history) == (other.infostates, other.history)
+    assert (one.dealer.infostates, one.dealer.history) == (
+      other.dealer.infostates,
+      other.dealer.history,
+    )
     assert one.payoff == -other.payoff
-  assert len({game.infostates for game in played}) > 3
+  assert len({tuple(game.dealer.infostates) for game in played}) > 3
   result = play_match(game, make, make, num_games=60, duplicate=True, seed=3)
   assert (result.mean, result.half_width) == (0, 0)
   # Control: each deal once.
@@ -85,12 +88,14 @@ def test_chance_is_the_same_however_the_players_get_there():
       state = game.next_states(state[None], np.array([action]))[0]
     return None
 
-  cards = [(card(x.history), card(y.history)) for x, y in zip(played[::2], played[1::2])]
+  cards = [
+    (card(x.dealer.history), card(y.dealer.history)) for x, y in zip(played[::2], played[1::2])
+  ]
   both = [(x, y) for x, y in cards if x is not None and y is not None]
   assert len(both) > 10
   assert all(x == y for x, y in both)
   assert len(set(both)) > 3
-  assert any(x.history != y.history for x, y in zip(played[::2], played[1::2]))
+  assert any(x.dealer.history != y.dealer.history for x, y in zip(played[::2], played[1::2]))
 
 
 def run(capsys, *arguments):

@@ -90,7 +90,7 @@ def test_bets_that_cannot_be_answered_are_refused(spot):
 
   with pytest.raises(ValueError, match=r"^gadget=None needs whole_decision=True"):
     answer()
-  with pytest.raises(ValueError, match=r"^gadget=Resolve\(searcher=0\) is player 0's, who bets"):
+  with pytest.raises(ValueError, match="^searcher=1, but gadget is for player 0"):
     answer(gadget=Resolve(0))
   with pytest.raises(ValueError, match=r"^bet=100 is in the abstraction already"):
     answer(chips=100, gadget=Maxmargin(1))

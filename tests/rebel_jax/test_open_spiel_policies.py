@@ -72,7 +72,7 @@ def test_equal_dice_are_merged_by_own_reach(monkeypatch):
   assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-5)
   # Control: merged evenly, the rolls' different bidding before is forgotten.
   evenly = np.ones((tree.num_nodes, 2, tree.num_infostates))
-  monkeypatch.setattr(policies, "_own_reach", lambda tree, policy: evenly)
+  monkeypatch.setattr(policies, "node_beliefs", lambda *_: evenly)
   assert abs(referee(game, tree, policy) - ours) > 1e-4
 
 

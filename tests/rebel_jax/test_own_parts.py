@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-import games.registry
+import games.game
 import rebel_jax
 from rebel_jax import evaluate
 from rebel_jax import train as cli
@@ -59,7 +59,7 @@ OWN = {"game": "three_hands", "architecture": "residual", "optimizer": "lion"}
 def registries():
   """Keeps what is registered from other tests."""
   with contextlib.ExitStack() as stack:
-    for known in (games.registry._REGISTRY, *own._KINDS.values()):
+    for known in (games.game._REGISTRY, *own._KINDS.values()):
       stack.enter_context(mock.patch.dict(known))
     yield
 

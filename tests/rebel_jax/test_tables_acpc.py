@@ -14,7 +14,7 @@ from rebel_jax import acpc as command
 from rebel_jax import acpc_dealer
 from rebel_jax.tables import acpc
 from rebel_jax.tables.acpc import MatchDealer, TableError, play_acpc
-from rebel_jax.tables.chips import Call, ChipTable, make_rules, play_chip_match
+from rebel_jax.tables.chips import Call, ChipTable, make_rules, play_chip_match, seat_of
 from rebel_jax.tables.players import SimpleSeat
 from tests.chip_hands import AlwaysCall, Uniform, random_events, random_rules
 
@@ -41,7 +41,7 @@ def states_come_back(table, number):
     assert str(acpc.write_state(again, state.hand, state.position)) == text
     assert again.events == table.events
     assert (again.actor, again.is_over, again.paid) == (table.actor, table.is_over, table.paid)
-    seat = table.rules.seat_of(position)
+    seat = seat_of(table.rules, position)
     assert again.hole_cards[seat] == table.hole_cards[seat]
     showdown = table.is_over and table.folded is None
     assert (again.hole_cards[1 - seat] is None) == (not showdown)
@@ -124,7 +124,7 @@ class Client:
         text = line.decode().strip()
         state = acpc.read_table(acpc.parse_line(text), make_rules(**SMALL))
         position = int(text.split(":")[1])
-        if self.last is not None and state.actor == state.rules.seat_of(position):
+        if self.last is not None and state.actor == seat_of(state.rules, position):
           file.write(self.last(text))
           file.flush()
 
@@ -135,8 +135,8 @@ HELLO = b"VERSION:2.0.0\r\n"
 @pytest.mark.parametrize(
   ("lines", "last", "message"),
   [
-    ([HELLO], "leave", "player 'first' left before it moved in hand 0"),
-    ([HELLO], None, "gave no answer in timeout=0.8 seconds before it moved in hand 0"),
+    ([HELLO], "leave", "in hand 0: player 'first' left"),
+    ([HELLO], None, "in hand 0: player 'first' gave no answer in timeout=0.8 seconds"),
     ([HELLO], lambda text: b"what\r\n", "answered 'what' in hand 0: line='what' must be the state"),
     ([HELLO], lambda text: b"x" * 20_000 + b"\r\n", "sent a line of more than 10000 characters"),
   ],

@@ -17,7 +17,6 @@ from rebel_jax.tables.chips import (
   Call,
   Deal,
   RaiseTo,
-  TableRules,
   hands_of,
   make_rules,
   play_chip_match,
@@ -108,7 +107,7 @@ def payoffs_of_the_tree(game, player, hole_cards):
 )
 def test_the_hand_of_the_tree_is_the_hand_at_the_table(changes):
   game = game_of(**changes)
-  rules = TableRules.of(game)
+  rules = game
   both = [TreePlayer(game, Checked(game, seed=seed)) for seed in (1, 2)]
   wrong, ends = 0, set()
   for hand in hands_of(rules, num_hands=60, seed=1):
@@ -215,7 +214,7 @@ ONE_SIZE = games.poker.BetSizes((((0.5,),),), all_in=False, max_raises=1)
 def test_any_bets_are_answered_legally(off_tree, bets):
 
   game = game_of(bets=bets, stack=1_700)
-  rules = TableRules.of(game)
+  rules = game
   player = TreePlayer(game, Checked(game, seed=1), off_tree=off_tree, seed=2)
   for other in (Uniform(rules, seed=3), PotManiac(rules)):
     play_chip_match([player, other], rules, num_hands=60, seed=4)  # raises on an illegal move
@@ -238,7 +237,7 @@ def test_an_agent_that_searches_sits_down(monkeypatch):
   monkeypatch.setattr(seats.checkpoint, "load", lambda name: policy)
 
   def match(seated):
-    assert seated.rules == TableRules.of(CONFIG.make_game())
+    assert seated.rules.rules == CONFIG.make_game().rules
     return play_chip_match(
       [seated.player, Uniform(seated.rules, seed=2)], seated.rules, num_hands=6
     )

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from rebel_jax.tables import acpc, history
+from rebel_jax.tables import acpc, chips
 from rebel_jax.tables.chips import (
   Call,
   ChipTable,
@@ -15,6 +15,7 @@ from rebel_jax.tables.chips import (
   hands_of,
   make_rules,
   play_hand,
+  seat_of,
 )
 from rebel_jax.tables.players import SimpleSeat
 from tests.chip_hands import random_hand, random_move, random_rules
@@ -49,17 +50,16 @@ def canonical(cards):
   return "".join("".join(sorted(re.findall("..", part))) or part for part in parts)
 
 
-def same_as_open_spiel(rng, stack, seat_of=None):
+def same_as_open_spiel(rng, stack, seat=seat_of):
   """Plays one hand in both programs; returns how many decisions were compared."""
   rules = make_rules(stack=stack)
-  seat_of = seat_of or rules.seat_of
   theirs = universal_poker(stack).new_initial_state()
   deck, decisions = rules.deck, 0
   cards = rng.choice(52, 9, replace=False).tolist()
   hands = [tuple(cards[:2]), tuple(cards[2:4])]  # by position
   for card in cards[:4]:
     theirs.apply_action(their_card(deck, card))
-  ours = ChipTable(rules, [hands[seat_of(seat)] for seat in (0, 1)])
+  ours = ChipTable(rules, [hands[seat(rules, x)] for x in (0, 1)])
   while not ours.is_over:
     if ours.due:
       deal = Deal(tuple(cards[4 + len(ours.board) :][: ours.due[0]]))
@@ -69,7 +69,7 @@ def same_as_open_spiel(rng, stack, seat_of=None):
           theirs.apply_action(their_card(deck, card))
       continue
     legal = theirs.legal_actions()
-    assert theirs.current_player() == seat_of(ours.actor)
+    assert theirs.current_player() == seat(rules, ours.actor)
     assert (0 in legal) == ours.may_fold
     raises = [action for action in legal if action > 1]
     assert ours.raises == ((min(raises), max(raises)) if raises else None)
@@ -82,7 +82,7 @@ def same_as_open_spiel(rng, stack, seat_of=None):
     decisions += 1
   assert theirs.is_terminal()
   payoffs = ours.payoffs()
-  assert [payoffs[seat_of(position)] for position in (0, 1)] == theirs.returns()
+  assert [payoffs[seat(rules, position)] for position in (0, 1)] == theirs.returns()
   final = re.search(r"STATE:\d+:([^:]*):", str(theirs))[1]
   assert final == acpc.write_betting(ours.events)
   return decisions
@@ -97,13 +97,13 @@ def test_rules_are_those_of_open_spiel(stack):
 
 def test_a_small_blind_at_position_0_would_be_found():
   with pytest.raises(AssertionError):
-    same_as_open_spiel(np.random.default_rng(0), 600, seat_of=lambda position: position)
+    same_as_open_spiel(np.random.default_rng(0), 600, seat=lambda rules, position: position)
 
 
 def compare_with_pokerkit(table, change=lambda text: text):
   """Reads a hand in pokerkit, compares legal raises and final stacks; returns what was compared."""
   rules = table.rules
-  text = change(history.write_history(table, names=("one", "the other"), hand=7))
+  text = change(chips.write_history(table, names=("one", "the other"), hand=7))
   again, moves = ChipTable(rules), [e for e in table.events if not isinstance(e, Deal)]
   ranges = []
   for event in table.events:
@@ -120,7 +120,9 @@ def compare_with_pokerkit(table, change=lambda text: text):
   assert not state.status
   assert ranges == theirs
   payoffs = table.payoffs()
-  stacks = [rules.rules.stacks[seat] + payoffs[seat] for seat in map(rules.seat_of, (0, 1))]
+  stacks = [
+    rules.rules.stacks[seat] + payoffs[seat] for seat in (seat_of(rules, x) for x in (0, 1))
+  ]
   assert state.stacks == stacks
   return len(moves)
 
@@ -187,7 +189,7 @@ def test_what_cannot_happen_is_refused_in_one_sentence(events, event, message):
 def played_there(game, bots, hand):
   """Plays a hand in OpenSpiel; returns what each of our seats won, and the number of moves."""
   state, moves = game.new_initial_state(), 0
-  cards = [*hand.hole_cards[RULES.seat_of(0)], *hand.hole_cards[RULES.seat_of(1)], *hand.board]
+  cards = [*hand.hole_cards[seat_of(RULES, 0)], *hand.hole_cards[seat_of(RULES, 1)], *hand.board]
   for bot in bots:
     bot.restart()
   while not state.is_terminal():
@@ -196,7 +198,7 @@ def played_there(game, bots, hand):
       continue
     state.apply_action(bots[state.current_player()].step(state))
     moves += 1
-  return tuple(state.returns()[RULES.seat_of(seat)] for seat in (0, 1)), moves
+  return tuple(state.returns()[seat_of(RULES, seat)] for seat in (0, 1)), moves
 
 
 @pytest.mark.parametrize("names", [("pot_maniac", "uniform"), ("always_call", "equity_threshold")])
@@ -205,7 +207,7 @@ def test_hands_are_those_played_here(names):
   here = [SimpleSeat(name, RULES, seed=k) for k, name in enumerate(names)]
   there = [SimpleSeat(name, RULES, seed=k) for k, name in enumerate(names)]
   bots = [
-    chip_bot.ChipBot(there[RULES.seat_of(position)], RULES, game, position) for position in (0, 1)
+    chip_bot.ChipBot(there[seat_of(RULES, position)], RULES, game, position) for position in (0, 1)
   ]
   for hand in hands_of(RULES, num_hands=40, seed=1):
     found, made = played_there(game, bots, hand)

@@ -30,15 +30,15 @@ ROOT = Path(__file__).parents[2]
 # Command lines and what the one sentence on standard error must say.
 BAD = [
   ("--preset liars_dice_1x4", "preset='liars_dice_1x4' is unknown (did you mean 'liars_dice_1x4f'"),
-  ("--game-params num_dice 1 num_faces -4", "num_faces=-4 must be a positive integer"),
+  ("--game-params num_dice 1 num_faces -4", "num_faces=-4 must be an integer, at least 1"),
   ("--game-params num_dice", "game_params='num_dice' must be pairs of a name and a number or text"),
-  ("--game-params num_dice 1 num_dice 2", "must name each parameter once"),
+  ("--game-params num_dice 1 num_dice 2", "a number or text, each name once"),
   ("--game-params num_dice 3 num_faces 6", "a public tree of 137438953471 nodes, or 1.88e+14"),
   ("--game-params num_dice 1000000000", "num_dice=1000000000 with num_faces=4 has 4**1000000000"),
   ("--game turn_endgame_holdem --game-params board 3s", "board='3s' holds 1 cards"),
   ("--uses-per-example 1e18", "uses_per_example=1e+18 must be a finite number above 0 and at most"),
   ("--uses-per-example 1e9", "uses_per_example=1000000000.0 makes"),
-  ("--lanes 0", "lanes=0 must be at least 1"),
+  ("--lanes 0", "lanes=0 must be an integer, at least 1"),
   ("--lanes 1e3", "lanes='1e3' must be an integer"),
   ("--lanes --seed 3", "Missing value for argument '--lanes'"),
   ("--lane 4", "flag '--lane' is unknown (did you mean --lanes?)"),
@@ -130,7 +130,7 @@ def test_help_names_what_is_registered(command, capsys, monkeypatch):
     known = {*solvers.registered_algorithms(), *games.registered_games(), *PRESETS}
   assert known <= named()
   assert "cfr_of_tomorrow" not in named()
-  registry = solvers.algorithms.registry._REGISTRY
+  registry = solvers.algorithms.named._REGISTRY
   monkeypatch.setitem(registry, "cfr_of_tomorrow", solvers.linear_cfr)
   assert "cfr_of_tomorrow" in named()
 

@@ -17,7 +17,7 @@ import pytest
 
 import solvers
 from solvers import loop
-from solvers.algorithms.cfr_avg import CFRAvg
+from solvers.algorithms.wrappers import CFRAvg
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness

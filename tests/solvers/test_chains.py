@@ -9,7 +9,7 @@ import games
 import solvers
 from solvers import GTCFR
 from solvers.growing.continual.chain import Left, PublicState, longest_wait, next_start
-from solvers.growing.continual.policies import history_policies
+from solvers.growing.continual.grounds import history_policies
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
 from tests.hidden_moves import Solved
 from tests.solvers.test_inserted import setting

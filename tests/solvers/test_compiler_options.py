@@ -9,9 +9,8 @@ import pytest
 
 import games
 import solvers
-from solvers import tuning
-from solvers.xla import compiler_options, cores
-from solvers.xla.compiler_options import Programs, Work, work_of_solving
+from solvers import tuning, xla
+from solvers.xla import Programs, Work, work_of_solving
 
 
 def game_tree(num_faces, depth=None):
@@ -28,23 +27,23 @@ def test_an_xla_that_refuses_every_option_solves(monkeypatch):
     return jit(function, **arguments)
 
   monkeypatch.setattr(jax, "jit", refuse)
-  compiler_options._is_taken.cache_clear()
+  xla._is_taken.cache_clear()
   programs = Programs(jnp.sin)
   assert all(programs[work](0.0) == 0 for work in Work)
-  compiler_options._is_taken.cache_clear()
+  xla._is_taken.cache_clear()
 
 
 def test_programs_are_bounded_and_return_what_compiling_took(monkeypatch):
   returned, programs = [], Programs(lambda x: 2 * x)
-  monkeypatch.setattr(compiler_options, "MOST_PROGRAMS", 16)
-  monkeypatch.setattr(compiler_options, "return_memory", lambda: returned.append(1))
+  monkeypatch.setattr(xla, "MOST_PROGRAMS", 16)
+  monkeypatch.setattr(xla, "return_memory", lambda: returned.append(1))
   numbers = []
   for size in range(1, 26):
     np.testing.assert_array_equal(programs(np.ones(size)), 2)
     numbers.append(programs.get(Work.PLAIN)._cache_size())
   assert numbers == [*range(1, 18), *range(1, 9)]
   assert len(returned) == 3  # after the first program, the ninth, and as all are let go
-  compiler_options.return_memory()
+  xla.return_memory()
 
 
 def test_inside_a_jit_there_are_no_options():
@@ -69,7 +68,7 @@ def test_inside_a_jit_there_are_no_options():
 
 @pytest.fixture(params=[1, 4])
 def count(request, monkeypatch):
-  monkeypatch.setattr(cores, "num_cores", lambda: request.param)
+  monkeypatch.setattr(xla, "num_cores", lambda: request.param)
   return request.param
 
 
@@ -78,9 +77,9 @@ def test_items_come_back_in_order_with_their_results(count):
     time.sleep(0.02 if item % 4 == 0 else 0.0)
     return item * item
 
-  found = list(cores.run_ahead(slow_at_first, range(20), kind=lambda item: 0))
+  found = list(xla.run_ahead(slow_at_first, range(20), kind=lambda item: 0))
   assert found == [(i, i * i) for i in range(20)]
-  assert not list(cores.run_ahead(slow_at_first, [], kind=lambda item: 0))
+  assert not list(xla.run_ahead(slow_at_first, [], kind=lambda item: 0))
 
 
 def test_the_first_of_each_kind_is_done_before_the_others_begin(count):
@@ -95,23 +94,23 @@ def test_the_first_of_each_kind_is_done_before_the_others_begin(count):
     done.add(item)
 
   items = [("a", i) for i in range(8)] + [("b", i) for i in range(8)]
-  list(cores.run_ahead(compile_or_run, items, kind=lambda item: item[0]))
+  list(xla.run_ahead(compile_or_run, items, kind=lambda item: item[0]))
   assert len(done) == 16
   assert not too_early
   # Control: with each item a kind of its own nothing waits, but for itself.
   done.clear()
-  list(cores.run_ahead(compile_or_run, reversed(items), kind=lambda item: item))
+  list(xla.run_ahead(compile_or_run, reversed(items), kind=lambda item: item))
   assert len(too_early) == 14
 
 
 def test_threads_keep_the_default_device(count):
   (cpu,) = jax.devices("cpu")[:1]
   with jax.default_device(cpu):
-    ahead = cores.run_ahead(lambda item: tuning.chosen_device(), range(3), kind=int)
+    ahead = xla.run_ahead(lambda item: tuning.chosen_device(), range(3), kind=int)
     assert [device for _, device in ahead] == [cpu] * 3
     seen = set()
     look = lambda rows: (seen.add(tuning.chosen_device()), rows)[1]  # noqa: E731
-    cores.map_over_cores(look, jnp.zeros(4), most=4, key="default device")
+    xla.map_over_cores(look, jnp.zeros(4), most=4, key="default device")
     assert seen == {cpu}
 
 
@@ -121,13 +120,13 @@ def test_failures_reach_the_caller(count):
       raise ValueError("item 3")
     return item
 
-  found = cores.run_ahead(fail, range(9), kind=lambda item: 0)
+  found = xla.run_ahead(fail, range(9), kind=lambda item: 0)
   assert [next(found) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
   with pytest.raises(ValueError, match="item 3"):
     next(found)
 
 
 def test_threads_keep_the_callers_precision(count, x64):
-  types = [x for _, x in cores.run_ahead(lambda i: jnp.ones(i + 1).dtype, range(4), kind=int)]
+  types = [x for _, x in xla.run_ahead(lambda i: jnp.ones(i + 1).dtype, range(4), kind=int)]
   assert types == [jnp.zeros(1, jax.dtypes.canonicalize_dtype(float)).dtype] * 4
   assert types[0] == jnp.float64

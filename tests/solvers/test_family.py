@@ -18,7 +18,7 @@ from jax import lax
 import games
 import solvers
 from solvers.algorithms.fictitious_play import FictitiousPlay
-from solvers.algorithms.schedule import at_horizon, decay
+from solvers.algorithms.regret_rules import at_horizon, decay
 from solvers.search.batch import _stop_logits
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem

@@ -8,7 +8,7 @@ import pytest
 import games
 import solvers
 from solvers import GTCFR, ContinualResolve
-from solvers.growing.choose import Numbers, in_rounds
+from solvers.growing.simulate import Numbers, in_rounds
 from tests import harness
 
 AT_ONCE = solvers.cfr_plus(averaging=1.0, alternating=False)

@@ -7,7 +7,7 @@ import pytest
 
 import games
 import solvers
-from games.rules.scotland_yard import Board
+from games.rules.scotland_yard import ScotlandYard
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
 from solvers import loop
 from solvers.sweeps.levels import join_levels
@@ -28,14 +28,14 @@ CASES = {
 @pytest.fixture
 def no_ties(monkeypatch):
   """Makes ends worth something between: where moves tie, rounding parts correct programs."""
-  plain = Board.payoff_scale
+  plain = ScotlandYard.payoff_scale
 
   def payoff_scale(self, states):
     xp = states.__array_namespace__()
     weights = xp.asarray(np.random.default_rng(0).normal(size=states.shape[1]))
     return plain(self, states) + 0.3 * xp.sin((states * weights).sum(axis=1))
 
-  monkeypatch.setattr(Board, "payoff_scale", payoff_scale)
+  monkeypatch.setattr(ScotlandYard, "payoff_scale", payoff_scale)
 
 
 def path_game(city, rounds, root=()):

@@ -15,7 +15,7 @@ from games.poker.lines import make_lines
 from games.testing import check_rules
 from rebel_jax.agents import agent, dealer, match, range_grids
 from rebel_jax.spots import report, solved
-from rebel_jax.tables import acpc, chips, history, players, slumbot
+from rebel_jax.tables import acpc, chips, players, slumbot
 from solvers import contrib, metrics
 from solvers.algorithms.by_boards import ByBoards
 from solvers.growing.continual.grounds import tree_ground
@@ -140,15 +140,15 @@ TABLES = (
   acpc.write_betting, acpc.write_cards, acpc.write_state, acpc.write_log, acpc.HandFollower,
   acpc.play_acpc, acpc.MatchDealer, slumbot.write_move, slumbot.read_actions, slumbot.read_reply,
   slumbot.check_winnings, slumbot.SlumbotClient, chips.make_rules, chips.ChipTable,
-  chips.next_deal, chips.play_hand, chips.play_chip_match, history.check_writable,
-  history.write_history, players.SimpleSeat, players.make_chip_player, TABLE.show, SEAT.start,
+  chips.next_deal, chips.play_hand, chips.play_chip_match, chips.check_writable,
+  chips.write_history, players.SimpleSeat, players.make_chip_player, TABLE.show, SEAT.start,
 )  # fmt: skip
 OF_HANDS = {
   chips.play_hand: dict(hand=HAND),
   TABLE.show: dict(cards=HAND.hole_cards[0]),
   SEAT.start: dict(hole_cards=HAND.hole_cards[0]),
   players.make_chip_player: dict(rules={}),
-  history.write_history: dict(
+  chips.write_history: dict(
     table=chips.play_hand([SEAT, players.SimpleSeat("always_call", RULES)], RULES, HAND)
   ),
 }
@@ -190,7 +190,6 @@ OTHERS = {
   HOLDEM.with_bet: dict(history=(), chips=1500),
   HOLDEM.state_after: dict(history=()),
   make_lines: dict(spot=SPOT.game()),
-  chips.TableRules: dict(deck=DECK, deals=(1,), rules=poker.Betting()),
   chips.hands_of: dict(rules=RULES, num_hands=2, seed=0, duplicate=False),
   TABLE.apply: dict(event=chips.Call(), seat=1),
   solved.prepare: dict(spot=SPOT),
@@ -257,8 +256,14 @@ REFUSED = [
   (lambda: poker.in_units(HOLDEM, "3"), "chips='3' must be a number"),
   (lambda: poker.in_units(HOLDEM, None), "chips=None must be a number"),
   (lambda: tree_ground(GAME, TREE, share="all"), "share='all' must be a number"),
-  (lambda: check_rules(GAME, num_playouts=-32), "num_playouts=-32 must be from 1 to 1000000"),
-  (lambda: check_rules(GAME, num_playouts=10**9), "num_playouts=1000000000 must be from 1"),
+  (
+    lambda: check_rules(GAME, num_playouts=-32),
+    "num_playouts=-32 must be .* at most 1000000",
+  ),
+  (
+    lambda: check_rules(GAME, num_playouts=10**9),
+    "num_playouts=1000000000 must be an integer",
+  ),
   (lambda: check_rules(GAME, [[1, 2, 3, 4, 5]]), r"states of shape \(1, 5\) must have shape"),
   (
     lambda: contrib.search_rounds(GAME, TREE, POLICY, [POLICY]),
@@ -307,7 +312,7 @@ def test_whether_deals_are_duplicate_is_true_or_false(given):
 
 def test_what_is_registered_is_a_function_by_name():
   for name, constructor in ((None, games.KuhnPoker), ([], games.KuhnPoker), ("another", None)):
-    with pytest.raises(TypeError, match="must be a string, and constructor=.* a function"):
+    with pytest.raises(TypeError, match="must be a (string|function)"):
       games.register(name, constructor)
 
 

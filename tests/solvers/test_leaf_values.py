@@ -60,8 +60,9 @@ def test_a_leaf_is_worth_what_its_subgame_is(case, player, x64):
   game, tree = make(case)
   query = random_query(tree, player)
   algorithm = solvers.discounted_cfr()
-  oracle = solvers.exact_leaf_values(game, tree, algorithm=algorithm, num_iterations=8)
-  values = jax.jit(oracle)(None, query)
+  oracle = solvers.exact_leaf_values(game, algorithm=algorithm, num_iterations=8)
+  below, params = oracle.bind(tree)
+  values = jax.jit(below)(params, query)
   assert values.shape == (tree.num_leaves, tree.num_infostates)
   expected, leaves = [], range(0, tree.num_leaves, max(1, tree.num_leaves // 4))
   for leaf in leaves:
@@ -74,7 +75,7 @@ def test_a_leaf_is_worth_what_its_subgame_is(case, player, x64):
     )
   np.testing.assert_allclose(values[jnp.array(leaves)], expected, rtol=0, atol=1e-10)
   # The control: another seed's beliefs are worth something else.
-  other = oracle(None, random_query(tree, player, seed=1))
+  other = below(params, random_query(tree, player, seed=1))
   assert np.abs(other - values).max() > 1e-3
 
 
@@ -82,28 +83,18 @@ def test_beliefs_that_exclude_each_other_are_worth_nothing():
   """Both sure of the same card: no pair of infostates is left, and nothing divides by it."""
   game, tree = make("kuhn")
   beliefs = jnp.zeros((tree.num_leaves, 2, 3)).at[:, :, 0].set(1.0)
-  oracle = solvers.exact_leaf_values(game, tree, num_iterations=8)
-  values = oracle(None, LeafQuery(tree.leaf_features[0], 0, beliefs))
+  below, params = solvers.exact_leaf_values(game, num_iterations=8).bind(tree)
+  values = below(params, LeafQuery(tree.leaf_features[0], 0, beliefs))
   assert np.isfinite(values).all()
   assert (values[:, 0] == 0).all()
 
 
-def test_traced_trees_need_the_tree_beforehand():
+def test_traced_trees_are_refused():
   game, tree = make("kuhn")
-  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": 8}
-
-  def solve(oracle):
-    return jax.jit(
-      lambda tree, beliefs: solvers.solve(tree, beliefs=beliefs, leaf_values=oracle, **settings)
-    )
-
-  known = solvers.exact_leaf_values(game, tree, num_iterations=8)
-  plain = solvers.solve(tree, leaf_values=known, **settings)
-  traced = solve(known)(tree, jnp.asarray(tree.prior))
-  np.testing.assert_allclose(traced.root_values, plain.root_values, atol=1e-6)
-  unknown = solvers.exact_leaf_values(game, num_iterations=8)
-  with pytest.raises(ValueError, match=r"pass tree= to exact_leaf_values"):
-    solve(unknown)(tree, jnp.asarray(tree.prior))
-  other = games.build_public_tree(game, depth=1)
-  with pytest.raises(ValueError, match=r"another structure"):
-    solve(known)(other, jnp.asarray(other.prior))
+  oracle = solvers.exact_leaf_values(game, num_iterations=8)
+  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": 8, "leaf_values": oracle}
+  with pytest.raises(ValueError, match=r"tree is traced"):
+    jax.jit(lambda tree: solvers.solve(tree, **settings).root_values)(tree)
+  below = jax.jit(lambda beliefs: solvers.solve(tree, beliefs=beliefs, **settings).root_values)
+  plain = solvers.solve(tree, **settings).root_values
+  np.testing.assert_allclose(below(jnp.asarray(tree.prior)), plain, atol=1e-6)

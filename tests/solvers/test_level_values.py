@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from solvers.metrics.exploitability import root_marginals
+from solvers.metrics.policies import root_marginals
 from solvers.search.batch import search_batch
 from solvers.search.subgames import find_subgames, stack_subgames
 from tests import harness

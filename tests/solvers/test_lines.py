@@ -23,7 +23,7 @@ from games.poker.lines import (
 )
 from games.poker.lines.boards import alike_on_river, suit_permutations
 from games.poker.lines.rounding import bucket
-from games.poker.notation.ranges import beliefs_of
+from games.poker.notation import beliefs_of
 from solvers import tuning
 from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards
@@ -346,7 +346,7 @@ def test_ends_are_sums_over_all_pairs(dense):
   assert len(columns.permutations) == 2
   with jax.enable_x64(True):
     (group,) = lines.streets[0].groups
-    prepared = ends.make_ends(group, jnp.float64, dense)
+    prepared = ends.make_ends(group, jnp.float64, ends.Dense if dense else ends.Sorted)
     prepared = prepared._replace(folds=ends.make_folds(group, jnp.float64, table=dense))
     for player in (0, 1):
       width = lines.streets[0].width(1 - player)
@@ -356,6 +356,37 @@ def test_ends_are_sums_over_all_pairs(dense):
         found = values(prepared, jnp.asarray(reach)[None, None], player)[0, 0]
         np.testing.assert_allclose(found, row, atol=1e-12)
       assert np.abs(wanted[0] - wanted[1]).max() > 0.1
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(
+  ("board", "ranges"), [("TsJs9hAhQs", ALIKE), ("TsJh9hAs", APART), ("TsJh9hAs", ALIKE)]
+)
+def test_ends_in_cpp_are_those_of_xla(board, ranges, player):
+  lines, _ = make_lines(make(board, ranges))
+  group = lines.streets[-1].groups[0]
+  assert ends.form_of(group, lines.dtype) is ends.Walk  # or there is no compiler
+  walked, dense = (ends.make_ends(group, lines.dtype, form) for form in (ends.Walk, ends.Dense))
+  random = np.random.default_rng(0)
+  shows, folds = random.normal(size=(2, 2, 21)).astype(np.float32)
+  reach = random.random((2, 21, group.boards, group.width(1 - player)), np.float32)
+  reach *= group.final.strength[1 - player] >= 0
+
+  @jax.jit
+  def values(prepared, *given):
+    return jax.vmap(lambda *x: ends.end_values(prepared, x[0], player, *x[1:]))(reach, *given)
+
+  def gap(prepared, *given):
+    live = group.final.strength[player] >= 0
+    return np.abs((values(prepared, *given) - values(dense, *given)) * live).max()
+
+  for given in ((shows, folds), (shows[:, :4], folds[:, :17]), (shows, None), (None, folds)):
+    assert gap(walked, *given) < 1e-4
+  # Hands that tie, and hands of a class that hold other cards, are told from others.
+  order = [x._replace(strength=jnp.minimum(x.strength, 90_000)) for x in walked.showdowns]
+  assert gap(walked._replace(showdowns=tuple(order)), shows, None) > 0.1
+  held = [x._replace(number=jnp.minimum(x.number, 1)) for x in walked.cards]
+  assert (gap(walked._replace(cards=tuple(held)), shows, None) > 0.1) == (not group.plain)
 
 
 _ON_DEVICES = """

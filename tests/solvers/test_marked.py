@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from games.node_info import node_info
+from games.tabulate import node_info
 from solvers import loop
 from solvers.growing.marked import marked_problem
 from solvers.sweeps.levels import join_levels

@@ -11,7 +11,7 @@ import solvers
 from benchmarks.growing.exact_play import main, play_exactly
 from benchmarks.growing.look_ahead import look_ahead
 from solvers.growing.states import StateAnswer
-from solvers.metrics.minimax import minimax
+from solvers.metrics.histories import minimax
 from tests.minimax import tic_tac_toe_values
 
 GAME = games.TicTacToe()

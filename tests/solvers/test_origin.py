@@ -1,7 +1,5 @@
 """Trees know which game they are of, whatever takes a game beside them."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +10,6 @@ import solvers
 from games.origin import check_tree_of
 from rebel_jax import open_spiel
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
-from solvers.exact_leaf_values import _same_leaves
 from solvers.resolving import graft
 from tests.games.test_games import broken
 from tests.trees import uniform_policy
@@ -33,7 +30,7 @@ def solve_batch(game, trees):
 @pytest.mark.parametrize(
   "use",
   [
-    lambda game: solvers.exact_leaf_values(game, CUT),
+    lambda game: solvers.exact_leaf_values(game).bind(CUT),
     lambda game: solve_batch(game, games.stack_trees([CUT, CUT])),
     lambda game: solvers.blueprint_values(game, TREE, UNIFORM, searcher=0),
     lambda game: solvers.refine(game, TREE, UNIFORM, searcher=0, cut=3, num_iterations=2),
@@ -116,11 +113,3 @@ def test_what_differs_is_named(method, change, what):
   for trees in (tree, games.stack_trees([tree, tree])):
     with pytest.raises(ValueError, match=f"its .*{what}"):
       check_tree_of(broken(KUHN, method, change)(), trees)
-
-
-def test_a_traced_tree_of_another_game_is_noticed():
-  known = games.build_public_tree(GAME, depth=1)
-  same = jax.jit(lambda tree: _same_leaves(tree, known))  # answers are NaN where it is false
-  assert same(known)
-  assert not same(CUT)
-  assert same(dataclasses.replace(CUT, origin=known.origin))

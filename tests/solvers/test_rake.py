@@ -10,7 +10,7 @@ import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, betting, evaluate
 from games.poker.lines import Follower, make_lines
-from games.poker.notation.ranges import beliefs_of
+from games.poker.notation import beliefs_of
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 RAKE, CAP = 0.1, 3  # the cap is 15 chips of the pot of 20, less than that of 60

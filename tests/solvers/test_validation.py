@@ -94,13 +94,13 @@ def test_growing_searches_refuse_what_solve_does(kind, given, message):
     ("tree", dict(root=1, current=2), "current=2 must be a node where .* root=1 or below"),
     ("tree", dict(root=TREE.num_nodes - 1), "current=8 must be a node where the game goes on"),
     ("rules", dict(path=(10**9,)), r"path=\(1000000000,\) takes action .* allows \[0, 1\]"),
-    ("rules", dict(path=(10**30,)), "history=.* must hold integers of at most"),
+    ("rules", dict(path=(10**30,)), "history=.* must be a list of integers"),
     ("rules", dict(path=(0, 0)), "lead to where the game is over"),
     ("rules", dict(path=(0, 0, 0)), "path=.* goes on after the game has ended"),
   ],
 )
 def test_growing_searches_start_where_the_game_goes_on(kind, given, message):
-  with pytest.raises(ValueError, match=message):
+  with pytest.raises((TypeError, ValueError), match=message):
     GROWING[kind](**given)
 
 
@@ -123,7 +123,7 @@ BAD = [
   (lambda: games.build_public_tree(KUHN, root=(0, 0)), "root=.*ends the game"),
   (lambda: games.stack_trees([TREE, DICE]), "different games"),
   (lambda: solvers.cfr_avg(solvers.fictitious_play()), "algorithm=FictitiousPlay.* CFR family"),
-  (lambda: solve(num_iterations=0), "num_iterations=0 .*positive"),
+  (lambda: solve(num_iterations=0), "num_iterations=0 must be an integer, at least 1"),
   (lambda: solve(algorithm=AT_ONCE, num_iterations=3), "num_iterations=3 .*even"),
   (lambda: solve(tree=CUT), "leaf_values=None.*leaves"),
   (lambda: solve_batch(CUT), "leaf_values=None"),
@@ -140,7 +140,7 @@ BAD = [
   (lambda: solve(initial_policy=with_entry(np.inf)), "initial_policy holds NaN or infinite"),
   (lambda: solvers.discounted_cfr(alpha=float("nan")), "alpha=nan .*number"),
   (lambda: solvers.discounted_cfr(gamma="2"), "gamma='2' must be a number"),
-  (lambda: solvers.discounted_cfr(gamma=INF), "gamma=inf must be finite"),
+  (lambda: solvers.discounted_cfr(gamma=INF), "gamma=inf must be a number, and finite"),
   (lambda: solvers.warm_started(solvers.linear_cfr(), num_iterations=0), "num_iterations=0"),
   (lambda: solvers.make_algorithm("linear"), r"algorithm='linear' is unknown \(did you mean"),
   (lambda: solvers.make_algorithm("cfr_plus(gamma=1)", "rule"), "rule=.*'gamma=1'.*averaging, alt"),

@@ -15,7 +15,7 @@ from jax import lax
 
 import games
 import solvers
-from solvers.algorithms.warm_start import WarmStarted
+from solvers.algorithms.wrappers import WarmStarted
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness

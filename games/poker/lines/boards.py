@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from games.poker.cards import shares_card
+from games.poker.dealing import place_among
 from games.poker.holdem import Holdem
 from games.poker.suit_symmetry import card_groups
 
@@ -73,12 +74,10 @@ def enumerate_boards(game: Holdem, permutations: np.ndarray) -> list[Boards]:
 
 def moved_hands(game: Holdem, permutations: np.ndarray) -> np.ndarray:
   """Returns the hand that each hand becomes, by number: `[G, H]`; -1 for one that is not there."""
-  number = game.deck.num_cards
-  places = np.full(number * number, NONE)
-  low, high = np.asarray(game.hole_cards, int).T
-  places[low * number + high] = np.arange(len(low))
   hands = np.sort(permutations[:, game.hole_cards], axis=2)
-  return places[hands[..., 0] * number + hands[..., 1]]
+  places = place_among(game.hole_cards, hands.reshape(-1, 2)).reshape(hands.shape[:2])
+  places = np.minimum(places, len(game.hole_cards) - 1)
+  return np.where((game.hole_cards[places] == hands).all(axis=2), places, NONE)
 
 
 class Classes(NamedTuple):
@@ -169,20 +168,13 @@ def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
     `[G, num_cards]` the card that each card becomes, the identity first. The identity alone where
     `with_bet` added a bet.
   """
-  deck = game.deck
-  number = len(deck.suits)
-  table = np.zeros((2, deck.num_cards, deck.num_cards))
-  low, high = game.hole_cards.T
-  table[:, low, high] = table[:, high, low] = beliefs
-  board = np.isin(np.arange(deck.num_cards), game.board)
-  rank, suit = np.divmod(np.arange(deck.num_cards), number)
-  found = []
-  for order in itertools.permutations(range(number)):
-    cards = rank * number + np.array(order)[suit]
-    moved = table[:, cards[:, None], cards]
-    if (board[cards] == board).all() and np.allclose(moved, table, rtol=_TOLERANCE, atol=0):
-      found.append(cards)
-  return np.array(found[:1] if game.parameters()["added_bets"] else found)
+  cards = game.deck.renamings
+  moved = moved_hands(game, cards)
+  likely = np.where(moved == NONE, 0.0, beliefs[:, moved])  # [P, renamings, H]
+  same = np.isclose(likely, beliefs[:, None], rtol=_TOLERANCE, atol=0).all(axis=(0, 2))
+  board = np.isin(np.arange(game.deck.num_cards), game.board)
+  found = cards[same & (board[cards] == board).all(axis=1)]
+  return found[:1] if game.parameters()["added_bets"] else found
 
 
 def alike_on_river(game: Holdem, beliefs: np.ndarray) -> np.ndarray | None:

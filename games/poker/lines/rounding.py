@@ -56,25 +56,22 @@ class Shape(NamedTuple):
 @checked
 def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
   """Returns the widths of lines, numbers of hands rounded by `to` and all others by `bucket`."""
-  boards: Any = []
-  hands: Any = []
-  holders: Any = []
-  cards: Any = []
-  for number, street in enumerate(lines.streets):
-    groups = street.groups
-    boards.append(tuple(bucket(group.boards) if number else 1 for group in groups))
-    hands.append(tuple((to(group.width(0)), to(group.width(1))) for group in groups))
-    holders.append(
-      tuple(
-        (0, 0) if x.final is None else tuple(to(rows.shape[2]) for rows in x.final.member)
-        for x in groups
-      )
-    )
-    dealt = street.children
-    cards.append((0, 0) if dealt is None else tuple(bucket(rows.shape[1]) for rows in dealt))
-  flags = tuple(tuple((x.plain, x.same) for x in street.groups) for street in lines.streets)
-  kind = flags, lines.levels, lines.rakes is None
-  return Shape(tuple(boards), tuple(hands), tuple(holders), tuple(cards), kind)
+  streets = lines.streets
+  boards = tuple(
+    tuple(bucket(group.boards) if number else 1 for group in street.groups)
+    for number, street in enumerate(streets)
+  )
+  hands: Any = tuple(tuple((to(x.width(0)), to(x.width(1))) for x in y.groups) for y in streets)
+  holders: Any = tuple(tuple(_holders(group, to) for group in x.groups) for x in streets)
+  dealt = [street.children for street in streets]
+  cards: Any = tuple((0, 0) if x is None else tuple(bucket(y.shape[1]) for y in x) for x in dealt)
+  flags = tuple(tuple((x.plain, x.same) for x in street.groups) for street in streets)
+  return Shape(boards, hands, holders, cards, (flags, lines.levels, lines.rakes is None))
+
+
+def _holders(group: Group, to: Callable[[int], int]) -> tuple[int, ...]:
+  """Returns the most hands that hold a card, of each player, rounded by `to`; 0 before the end."""
+  return (0, 0) if group.final is None else tuple(to(x.shape[2]) for x in group.final.member)
 
 
 @checked
@@ -143,32 +140,29 @@ def _places(street: Street, sizes: Any, player: int) -> np.ndarray:
 
 
 def _street(
-  street: Street, shape: Shape, number: int, places: Any, totals: list[int], above: Any
+  street: Any, shape: Shape, number: int, places: Any, totals: list[int], above: Any
 ) -> Street:
   def spread(rows: Any, player: int) -> np.ndarray:
     filled = np.zeros(totals[player], np.asarray(rows).dtype)
     filled[places[player]] = rows
     return filled
 
-  belief: Any = tuple(spread(street.belief[p], p) for p in (0, 1))
-  parent: Any = None
-  children: Any = None
-  if above is not None:
-    assert street.parent is not None
-    assert street.children is not None
-    parent = tuple(spread(above[p][0][np.asarray(street.parent[p])], p) for p in (0, 1))
-    children = tuple(
-      _children(
-        np.asarray(street.children[p]),
-        places[p],
-        *above[p],
-        total=totals[p],
-        most=shape.cards[number][p],
-      )
-      for p in (0, 1)
-    )
   sizes = zip(shape.boards[number], shape.hands[number], shape.holders[number])
   groups = tuple(_group(group, *size) for group, size in zip(street.groups, sizes))
+  belief: Any = tuple(spread(street.belief[p], p) for p in (0, 1))
+  if above is None:
+    return Street(belief, None, None, groups)
+  parent: Any = tuple(spread(above[p][0][np.asarray(street.parent[p])], p) for p in (0, 1))
+  children: Any = tuple(
+    _children(
+      np.asarray(street.children[p]),
+      places[p],
+      *above[p],
+      total=totals[p],
+      most=shape.cards[number][p],
+    )
+    for p in (0, 1)
+  )
   return Street(belief, parent, children, groups)
 
 

@@ -33,11 +33,6 @@ class PolicyExamples(NamedTuple):
   legal: Any  # [E, A]
   policy: Any  # [E, A, H]
 
-  @property
-  def inputs(self) -> tuple[Any, ...]:
-    """Inputs of the network."""
-    return self.features, self.beliefs, self.legal
-
 
 def make_examples(
   network: PolicyNetwork, searched: Searched
@@ -97,5 +92,6 @@ def make_target(config: Config, game: Game, networks: Networks, learner: Learner
     make_examples=make_examples,
     errors=errors,
     most_examples=most_examples,
+    num_inputs=3,
     node_features=True,
   )

@@ -80,11 +80,9 @@ def _cosine_decay(steps: int) -> optax.GradientTransformation:
   """
 
   def init(params: Any) -> Decay:
-    del params
     return Decay(jnp.zeros((), jnp.int32), jnp.full((), max(steps, 1), jnp.int32))
 
   def update(updates: Any, state: Decay, params: Any = None) -> tuple[Any, Decay]:
-    del params
     done = jnp.minimum(state.taken / state.steps, 1.0)
     left = 0.5 * (1.0 + jnp.cos(jnp.pi * done))
     scaled = jax.tree.map(lambda x: x * left.astype(x.dtype), updates)
@@ -104,8 +102,7 @@ class LearnerStats(NamedTuple):
 class Target:
   """One thing that a network learns; static, compared by value, so its functions are a module's.
 
-  Examples are named tuples of arrays `[E, ...]` whose property `inputs` holds the arguments of the
-  network.
+  Examples are named tuples of arrays `[E, ...]`, the arguments of the network first.
 
   Attributes:
     name: of its parameters, optimizer, buffer and metrics.
@@ -117,6 +114,7 @@ class Target:
     errors: (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`.
     most_examples: (stage, shared) -> how many valid examples one search of the stage makes at most,
       `shared` for that of a start that lanes share; None where searches are not by stage.
+    num_inputs: arguments of the network.
     node_features: whether `make_examples` needs `Searched.node_features`.
     held_out: whether the loss on each step's own examples is reported, as `NAME_error`, before they
       enter the buffer.
@@ -129,13 +127,14 @@ class Target:
   make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None]
   errors: Callable[[Any, Any, Any], tuple[jax.Array, jax.Array]]
   most_examples: Callable[[Stage, bool], int] | None = None
+  num_inputs: int = 2
   node_features: bool = False
   held_out: bool = False
 
   def init(self, key: jax.Array) -> Any:
     """Returns fresh parameters."""
     one = jax.tree.map(lambda x: jnp.zeros((1, *x.shape), x.dtype), self.example)
-    return self.network.init(key, *one.inputs)
+    return self.network.init(key, *one[: self.num_inputs])
 
   def examples_of(self, searches: Sequence[Any]) -> tuple[Any, jax.Array]:
     """Returns the examples of all batches of searches, one after the other, and which are valid.
@@ -151,7 +150,7 @@ class Target:
 
   def loss(self, params: Any, examples: Any, valid: jax.Array | None = None) -> jax.Array:
     """Returns the weighted mean of the errors of those examples that are valid, all by default."""
-    predicted = self.network.apply(params, *examples.inputs)
+    predicted = self.network.apply(params, *examples[: self.num_inputs])
     errors, weights = self.errors(self.network, predicted, examples)
     chex.assert_equal_shape([errors, weights])
     if valid is not None:
@@ -174,8 +173,7 @@ class Target:
     optimizer = self.learner.optimizer()
     with jax.numpy_dtype_promotion("standard"):  # Optax raises numbers to a count of steps
       updates, optimizer_state = optimizer.update(gradients, optimizer_state, params)
-    squares = sum(jnp.sum(x * x) for x in jax.tree.leaves(gradients))
-    stats = LearnerStats(loss, jnp.sqrt(squares))
+    stats = LearnerStats(loss, jnp.sqrt(sum(jnp.sum(x * x) for x in jax.tree.leaves(gradients))))
     return optax.apply_updates(params, updates), optimizer_state, stats
 
 

@@ -31,11 +31,6 @@ class Examples(NamedTuple):
   values: Any  # [E, H]
   mask: Any  # [E, H]
 
-  @property
-  def inputs(self) -> tuple[Any, ...]:
-    """Inputs of the network."""
-    return self.features, self.beliefs
-
 
 def make_examples(network: ValueNetwork, searched: Searched) -> tuple[Examples, jax.Array] | None:
   """Returns one example for each player and search, player 0's first: `[2 * B, ...]`."""

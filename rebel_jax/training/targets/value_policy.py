@@ -31,8 +31,7 @@ def errors(
   of_values = optax.huber_loss(values, examples.values)
   of_policy = divergence(logits, examples.policy, examples.comes_from)
   weights = [examples.value_weight, network.policy_weight * examples.policy_weight[:, None]]
-  found = jnp.concatenate([of_values, of_policy[:, None]], axis=1)
-  return found, jnp.concatenate(weights, axis=1)
+  return jnp.concatenate([of_values, of_policy[:, None]], axis=1), jnp.concatenate(weights, axis=1)
 
 
 def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> jax.Array:

@@ -8,9 +8,17 @@ import numpy as np
 
 from games.arguments import checked
 from games.build import add_payoff_runs, level_shape
-from games.kinds import LEAF, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs
-from games.public_tree import Array, PublicTree, TreeStructure
+from games.public_tree import (
+  LEAF,
+  PLAYER_0,
+  PLAYER_1,
+  TERMINAL,
+  Array,
+  PublicTree,
+  TreeStructure,
+  group_of,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,10 +193,12 @@ def _assemble(top: PublicTree, grown: _Columns, added: np.ndarray) -> Extended:
   kind, level = grown.kind[order], grown.level[order]
   parent = np.where(grown.parent >= 0, rank[grown.parent], -1)[order]
   offsets = np.searchsorted(level, np.arange(level[-1] + 2))
-  shapes, above, first_above = [], None, 0
+  shapes, first_above = [], 0
   for start, stop in itertools.pairwise(offsets):
-    shapes.append(level_shape(kind[start:stop], parent[start:stop] - first_above, above))
-    above, first_above = kind[start:stop], start
+    above = parent[start:stop]
+    actors = kind[above] if start else kind[:0]
+    shapes.append(level_shape(group_of(kind[start:stop]), above - first_above, actors))
+    first_above = start
 
   h, more = top.num_infostates, grown.num_infostates - top.num_infostates
   table = np.full(len(order), -1)

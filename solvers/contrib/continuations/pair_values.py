@@ -10,7 +10,7 @@ from jax import lax
 
 from games.public_tree import Array, PublicTree
 from solvers import validation
-from solvers.metrics.expected_values import check_whole
+from solvers.metrics.policies import check_whole
 from solvers.sweeps.levels import reduce_children, split_levels
 from solvers.sweeps.problem import make_problem
 

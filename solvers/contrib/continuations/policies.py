@@ -8,15 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import PublicTree
-from games.kinds import CHANCE
-from games.public_tree import Array
+from games.public_tree import CHANCE, Array
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import cfr_plus
 from solvers.contrib.continuations.extended import with_continuations
 from solvers.contrib.continuations.pair_values import check_pairs, pair_values
-from solvers.metrics.expected_values import check_whole
-from solvers.metrics.exploitability import best_response
+from solvers.metrics.policies import best_response, check_whole
 from solvers.resolving.graft import Placer
 from solvers.solve import solve
 from solvers.sweeps.levels import join_levels

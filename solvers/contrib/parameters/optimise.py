@@ -11,11 +11,11 @@ from jax import lax
 
 from games.public_tree import PublicTree
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import discounted_cfr
 from solvers.contrib.parameters.affine_trees import AffineTrees
 from solvers.loop import run
-from solvers.metrics.expected_values import policy_values
+from solvers.metrics.policies import policy_values
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.pairs import root_marginals
 from solvers.sweeps.problem import make_problem

@@ -17,7 +17,7 @@ from solvers.algorithms.regret_rules import DiscountedRegret
 from solvers.contrib.parameters.affine_cfr import AffineCFR, AffineProblem, affine_problem
 from solvers.contrib.parameters.affine_trees import AffineTrees
 from solvers.loop import run
-from solvers.metrics.expected_values import policy_values
+from solvers.metrics.policies import policy_values
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.pairs import root_marginals
 from solvers.sweeps.problem import make_problem

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.game import CHANCE, TERMINAL
-from games.node_info import children_of
 from games.pairs import of_tree
 from games.public_tree import Array, PublicTree
+from games.tabulate import children_of
 from solvers import validation
 
 # (nodes `[C]`, the movers' infostates `[C]`) -> probability of each move `[C, A]`

@@ -43,8 +43,6 @@ class InsertedProblem(PlacesProblem):
     return join_levels(levels)
 
   def leaf_features(self, player: int) -> jax.Array:
-    """Returns the public states as their movers see them: `[L, F]`."""
-    del player
     return self.tree.features
 
   def leaf_possible(self) -> jax.Array | None:
@@ -102,14 +100,11 @@ class InsertedProblem(PlacesProblem):
     return Sweep(self.split(values), values[0], (None, values[tree.parent[1:]]))
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
-    """Returns the parents' rows `[C, H]` for all nodes but the root: `[C - 1, H]`."""
-    del index, player
     return above[self.tree.parent[1:]]
 
   def _over_children(
     self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
   ) -> jax.Array:
-    del index, player
     if maximum:
       rows = jnp.where(self.exists[1] > 0, rows, -jnp.inf)
       most = jnp.full((self.tree.num_nodes, rows.shape[1]), -jnp.inf, rows.dtype)
@@ -215,11 +210,6 @@ class HiddenProblem(InsertedProblem):
     return jnp.repeat(self.tree.kind == player, self.after.shape[1])[:, None]
 
   def until_update(self, current: jax.Array) -> "HiddenProblem":
-    """Returns the problem for the last update of a round, from which walks start at `current`.
-
-    They ask for reach where they start, and what comes after them computes it anew. Who responds to
-    what the other has just learned would ask for all of it.
-    """
     return dataclasses.replace(self, until=self.tree.depth[current])
 
   def is_frontier(self) -> jax.Array:
@@ -297,14 +287,11 @@ class HiddenProblem(InsertedProblem):
     return Sweep(nodes, values[0], (None, None, parents))
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
-    """Returns the movers' rows `[C, H]` for all moves: `[C * M, H]`."""
-    del index, player
     return jnp.repeat(above, self.after.shape[1], axis=0)
 
   def _over_children(
     self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
   ) -> jax.Array:
-    del player
     if maximum:
       rows = jnp.where(self.exists[index] > 0, rows, -jnp.inf)
     rows = rows.reshape(self.after.shape)

@@ -14,7 +14,7 @@ from games import CHANCE, TERMINAL, Game
 from games.public_tree import PADDING, Array
 from solvers.growing.insertion.problem import InsertedProblem, inserted_problem, with_hidden_moves
 from solvers.growing.store import Moves
-from solvers.xla.meshes import varying_alike
+from solvers.xla import varying_alike
 
 # Children that are written at once. Few states have as many as the rules allow, such as one for
 # each station where a hidden player may show itself.
@@ -77,6 +77,8 @@ class InsertedTree:
   def capacity(self) -> int:
     return self.kind.shape[-1]
 
+  num_nodes = capacity  # as algorithms ask for it
+
   @property
   def num_infostates(self) -> int:
     return self.possible.shape[-1]
@@ -84,10 +86,6 @@ class InsertedTree:
   grows = True
 
   # What algorithms ask of a tree's arrays.
-
-  @property
-  def num_nodes(self) -> int:
-    return self.capacity
 
   @property
   def dtype(self) -> Any:
@@ -118,11 +116,9 @@ class InsertedTree:
     return jnp.where(self.by_action >= 0, found, -1)
 
   def by_move(self, rows: jax.Array) -> jax.Array:
-    """Returns the part of an array over rows that is about moves: `[C, H]`, or `[C, M, H]`."""
     return rows[self.capacity :].reshape(self.leads_to.shape) if self.hides else rows
 
   def at_places(self, rows: jax.Array) -> jax.Array:
-    """Returns rows `[P, C, ...]` with zero where the game is over."""
     over = (self.kind == TERMINAL).reshape(1, -1, *[1] * (rows.ndim - 2))
     return jnp.where(over, jnp.zeros_like(rows), rows)
 
@@ -130,39 +126,30 @@ class InsertedTree:
 
   @property
   def movers(self) -> jax.Array:
-    """Who moves at each leaf of the problem, of which every place is one."""
     return self.kind
 
   @property
   def scale(self) -> float:
-    """The largest payoff."""
     return self.game.largest_payoff
 
   @property
   def deals(self) -> bool:
-    """Whether chance ever moves."""
     return self.game.has_chance
 
   def seen(self) -> jax.Array:
-    """Returns the public states as their movers see them: `[C, F]`."""
     return self.features
 
   def problem(self, beliefs: jax.Array, like: Any = None) -> InsertedProblem:
-    """Returns the problem of the nodes from root beliefs `[P, H]`."""
-    del like
     problem = inserted_problem(self, beliefs)
     return with_hidden_moves(problem) if self.hides else problem
 
   def join(self, node: jax.Array, joins: jax.Array) -> tuple["InsertedTree", jax.Array]:
-    """Adds children of a node after the actions `joins` `[A]`; returns also their places."""
     return insert(self, node, joins, self.width)
 
   def children(self, node: jax.Array) -> jax.Array:
-    """Returns the places after each action, -1 where there is none: `[A]`."""
     return self.child[node]
 
   def moves(self, node: jax.Array, held: jax.Array) -> Moves:
-    """Returns the moves at a node of its mover, who holds infostate `held`."""
     if self.hides:
       leads_to, action = self.leads_to[node, :, held], self.by_action[node, :, held]
       known, size = (action >= 0) & (self.child[node, action] >= 0), len(action)
@@ -180,19 +167,16 @@ class InsertedTree:
     return Moves(is_open, known, action, leads_to, *place, self.prior[node, :, held])
 
   def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:
-    """Returns how likely chance takes each action to infostates `[P]`: `[A]`, not normalised."""
     kids = jnp.maximum(self.child[node], 0)
     possible = self.possible[kids, 0, hands[0]] & self.possible[kids, 1, hands[1]]
     return jnp.where((self.child[node] >= 0) & possible, self.chance[kids], 0.0)
 
   def turned(self, node: jax.Array, action: jax.Array, hands: jax.Array) -> jax.Array:
     """Returns the infostates `[P]` after a public action: those who did not move keep theirs."""
-    del node, action
     return hands
 
   @property
   def present(self) -> jax.Array:
-    """Which places hold a node: `[C]` bool."""
     return self.kind != PADDING
 
   @property

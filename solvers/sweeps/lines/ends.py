@@ -5,10 +5,11 @@ reach that one beats less the reach that one loses to. *Dense*, a showdown is a 
 table; *sorted*, sums over the other's hands in order of strength, less those over the hands
 that hold one's first card, and one's second. A fold is a product with a table too, or two with
 smaller ones: all of the other's reach less that of hands that hold each card. Folds are alike on
-all boards.
+all boards. *Walked*, C++ takes these sums for all lines at once (`walk.cc`): in 32 bits on a CPU.
 """
 
 import functools
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -16,10 +17,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from games.poker.lines.lines import Final, Group
+from solvers import native, tuning
 from solvers.sweeps import showdowns
 from solvers.sweeps.showdowns import SortedShowdowns, sort_between
 
 _MAX_DENSE = 2**17  # entries of a table of the players' hands
+_SOURCE = Path(__file__).with_name("walk.cc")
+_MOST_CARDS = 8  # of the hands of a class: two ranks in four suits
 _BY_CARD = 2.5  # sums by card where a table has so many times their entries
 _product = functools.partial(jnp.einsum, precision=lax.Precision.HIGHEST)
 
@@ -68,26 +72,97 @@ class Sorted(NamedTuple):
   showdowns: tuple[SortedShowdowns, SortedShowdowns] | None
 
 
-Ends = Dense | Sorted
+class Order(NamedTuple):
+  """One player's hands on boards, the weakest first: `[B, J]` each."""
+
+  hand: jax.Array
+  strength: jax.Array
 
 
-def is_dense(group: Group) -> bool:
-  """Says which form of showdowns is faster."""
-  return group.width(0) * group.width(1) <= _MAX_DENSE
+class Cards(NamedTuple):
+  """What one player's hands hold, alike on all boards.
+
+  Attributes:
+    held: `[J, M]` the cards of the hands of a class, then any.
+    number: `[J, M]` how many of its hands hold each, then 0.
+    size: `[J]` hands of each class.
+    own: `[J, 2]` the cards of one of them.
+    twin: as `Group.twin`.
+  """
+
+  held: jax.Array
+  number: jax.Array
+  size: jax.Array
+  own: jax.Array
+  twin: jax.Array
 
 
-def make_ends(group: Group, dtype: Any, dense: bool | None = None) -> Ends:
-  """Prepares the ends on a group of boards; `dense=None` chooses the form."""
-  dense = is_dense(group) if dense is None else dense
-  folds, final = make_folds(group, dtype), group.final
-  if not dense:
-    sides = None if final is None else (sort(group, final, 0), sort(group, final, 1))
-    return Sorted(folds, sides)
-  if final is None:
+class Walk(NamedTuple):
+  """Folds and showdowns in C++; see `walk.cc`.
+
+  Attributes:
+    folds: what folds are worth by XLA.
+    showdowns: each player's hands in order.
+    cards: of each player's.
+  """
+
+  folds: Folds
+  showdowns: tuple[Order, Order]
+  cards: tuple[Cards, Cards]
+
+
+Ends = Dense | Sorted | Walk
+
+
+def form_of(group: Group, dtype: Any) -> type[Ends]:
+  """Returns the fastest form of the ends on a group of boards."""
+  if group.final is not None and dtype == jnp.float32 and tuning.on_cpu() and _target() is not None:
+    return Walk
+  return Dense if group.width(0) * group.width(1) <= _MAX_DENSE else Sorted
+
+
+def _target() -> str | None:
+  return native.target(_SOURCE, "walk_lines")
+
+
+def make_ends(group: Group, dtype: Any, form: type[Ends] | None = None) -> Ends:
+  """Prepares the ends on a group of boards; `form=None` chooses the form."""
+  form = form_of(group, dtype) if form is None else form
+  folds = make_folds(group, dtype)
+  if group.final is None:
     return Dense(folds, None)
-  pairs = fold_table(group, 0, dtype), fold_table(group, 1, dtype)
+  tables, shared = make_showdowns(group, group.final, dtype, form)
+  return join_ends(group, folds, tables, shared)
+
+
+def make_showdowns(group: Group, final: Final, dtype: Any, form: type[Ends]) -> tuple[Any, Any]:
+  """Returns what `join_ends` takes: a pair of tables with an axis of boards, and one without."""
+  if form is Sorted:
+    return tuple(sort(group, final, p) for p in (0, 1)), None
   strength = jnp.asarray(final.strength[0]), jnp.asarray(final.strength[1])
-  return Dense(folds, showdown_tables(group, pairs, strength))
+  if form is Dense:
+    return strength, (fold_table(group, 0, dtype), fold_table(group, 1, dtype))
+  order = [jnp.argsort(own, axis=1, stable=True).astype(jnp.int32) for own in strength]
+  ranked = [jnp.take_along_axis(*pair, axis=1) for pair in zip(strength, order)]
+  return tuple(map(Order, order, ranked)), tuple(_cards(group, p, dtype) for p in (0, 1))
+
+
+def _cards(group: Group, player: int, dtype: Any) -> Cards:
+  holding = jnp.asarray(group.holding[player], dtype)
+  most = 2 if group.plain else min(_MOST_CARDS, holding.shape[1])
+  held = jnp.argsort(holding == 0, axis=1, stable=True)[:, :most]
+  number = jnp.take_along_axis(holding, held, axis=1)
+  own = group.size[player], group.cards[player], group.twin[player]
+  return Cards(held.astype(jnp.int32), number, *map(jnp.asarray, own))
+
+
+def join_ends(group: Group, folds: Folds, tables: Any, shared: Any) -> Ends:
+  """Returns the ends from `make_showdowns`, of all boards or of some."""
+  if shared is None:
+    return Sorted(folds, tables)
+  if isinstance(shared[0], Cards):
+    return Walk(folds, tables, shared)
+  return Dense(folds, showdown_tables(group, shared, tables))
 
 
 def make_folds(group: Group, dtype: Any, table: bool | None = None) -> Folds:
@@ -185,11 +260,52 @@ def _twins(twin: jax.Array, rows: jax.Array) -> jax.Array:
 
 def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
   """Returns the showdown values of `player`'s hands, wins less losses: as `fold_values`."""
+  if isinstance(ends, Walk):
+    return end_values(ends, reach, player, jnp.ones(len(reach), reach.dtype), None)
   rows = jnp.swapaxes(reach, 0, 1)
+  assert ends.showdowns is not None
   if isinstance(ends, Dense):
-    assert ends.showdowns is not None
     values = _product("btj,bjh->bth", rows, ends.showdowns[player])
   else:
-    assert ends.showdowns is not None
     values = showdowns.showdown_values(ends.showdowns[player], rows)
   return jnp.swapaxes(values, 0, 1)
+
+
+def end_values(
+  ends: Ends, reach: jax.Array, player: int, shows: jax.Array | None, folds: jax.Array | None
+) -> jax.Array:
+  """Returns the values of lines that end: `[T, B, J]`, for reach as of `fold_values`.
+
+  Args:
+    ends, reach, player: as of `fold_values`.
+    shows: what wins less losses are worth, of the last lines; None for none.
+    folds: what the reach that shares no card is worth, of the first lines; None for none.
+  """
+  if isinstance(ends, Walk):
+    return _walk(ends, reach, player, shows, folds)
+  first = len(reach) - (0 if shows is None else len(shows))
+  if folds is not None:
+    values = fold_values(ends, reach[: len(folds)] * folds[:, None, None], player)
+  if shows is None:
+    return values
+  shown = showdown_values(ends, reach[first:] * shows[:, None, None], player)
+  if folds is None:
+    return shown
+  if len(folds) > first:
+    shown = shown + values[first:]
+  return jnp.concatenate([values[:first], shown])
+
+
+def _walk(ends: Walk, reach: jax.Array, player: int, shows: Any, folds: Any) -> jax.Array:
+  name = _target()
+  assert name is not None
+  nothing = jnp.zeros(0, reach.dtype)
+  shows, folds = (nothing if x is None else x for x in (shows, folds))
+  shows = jnp.pad(shows, (len(reach) - len(shows), 0))
+  folds = jnp.pad(folds, (0, len(reach) - len(folds)))
+  others, own = ends.cards[1 - player], ends.cards[player]
+  order = *ends.showdowns[1 - player], *ends.showdowns[player]
+  cards = others.held, others.number, others.size, own.own, own.twin
+  values = jax.ShapeDtypeStruct((*reach.shape[:2], len(own.size)), reach.dtype)
+  call = jax.ffi.ffi_call(name, values, vmap_method="broadcast_all")
+  return call(reach, shows, folds, *order, *cards)

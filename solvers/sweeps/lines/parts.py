@@ -14,23 +14,11 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from games.poker.lines.betting_lines import LineLevel
-from games.poker.lines.lines import Group, Lines, Street
+from games.poker.lines.lines import Group, LineLevel, Lines, Street
 from solvers import tuning
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.ends import (
-  Dense,
-  Ends,
-  Folds,
-  Sorted,
-  fold_table,
-  is_dense,
-  make_folds,
-  showdown_tables,
-  sort,
-)
+from solvers.sweeps.lines.ends import Ends, Folds, form_of, join_ends, make_folds, make_showdowns
 from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem, undeal
-from solvers.sweeps.showdowns import SortedShowdowns
 
 AXIS = "boards"  # of a mesh of devices that share the chunks of each part
 _STATIC = {"static": True}
@@ -44,9 +32,8 @@ class Part:
   Attributes:
     belief: `[K, W]` of the columns of a chunk, zero where there is none.
     parent: `[K, W]` the column of the round before.
-    strength: `[K, boards, J]` where showdowns are dense; their tables are made anew every time.
-    showdowns: `[K, boards, ...]` where they are sorted.
-    pairs: `[J of the other, J]` where they are dense, `fold_table`.
+    showdowns: `[K, boards, ...]` from `make_showdowns`; dense tables are made anew every time.
+    shared: likewise, of all boards.
     folds: what folds are worth.
     group: the hands.
     boards: how many boards there are without those that fill up; static.
@@ -54,9 +41,8 @@ class Part:
 
   belief: tuple[Any, Any]
   parent: tuple[Any, Any]
-  strength: tuple[Any, Any] | None
-  showdowns: tuple[SortedShowdowns, SortedShowdowns] | None
-  pairs: tuple[Any, Any] | None
+  showdowns: tuple[Any, Any]
+  shared: tuple[Any, Any] | None
   folds: Folds
   group: Group
   boards: int = dataclasses.field(metadata=_STATIC)
@@ -72,12 +58,7 @@ class Part:
 
   def ends(self, index: Any) -> Ends:
     """Returns folds and showdowns of a chunk."""
-    if self.strength is None:
-      assert self.showdowns is not None
-      return Sorted(self.folds, _at(self.showdowns, index))
-    assert self.pairs is not None
-    strength = _at(self.strength, index)
-    return Dense(self.folds, showdown_tables(self.group, self.pairs, strength))
+    return join_ends(self.group, self.folds, _at(self.showdowns, index), self.shared)
 
 
 @jax.tree_util.register_dataclass
@@ -160,9 +141,8 @@ def layout(problem: PartedProblem) -> PartedProblem:
       part,
       belief=shared,
       parent=shared,
-      strength=None if part.strength is None else shared,
-      showdowns=None if part.showdowns is None else shared,
-      pairs=None if part.pairs is None else same,
+      showdowns=shared,
+      shared=None if part.shared is None else same,
       folds=same,
       group=same,
     )
@@ -215,17 +195,13 @@ def _part(street: Street, group: Group, start: list[int], rows: int, shares: int
       rows,
     )
 
-  dense = is_dense(group)
   dtype = street.belief[0].dtype
-  strength: Any = tuple(map(boards, group.final.strength)) if dense else None
-  sides: Any = None if dense else tuple(boards(sort(group, group.final, p)) for p in (0, 1))
-  pairs: Any = tuple(fold_table(group, p, dtype) for p in (0, 1)) if dense else None
+  tables, alike = make_showdowns(group, group.final, dtype, form_of(group, dtype))
   return Part(
     (cut(street.belief, 0), cut(street.belief, 1)),
     (cut(street.parent, 0), cut(street.parent, 1)),
-    strength,
-    sides,
-    pairs,
+    boards(tables),
+    alike,
     make_folds(group, dtype),
     dataclasses.replace(group, final=None, boards=number),
     group.boards,

@@ -6,6 +6,7 @@ range weigh what they should in every sum.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,17 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.poker.lines.betting_lines import CLOSED, DECISION, FOLD, SHOWDOWN
-from games.poker.lines.lines import Lines, Street
+from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN, Lines, Street
 from solvers.sweeps import showdowns
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.ends import (
-  Ends,
-  fold_values,
-  is_dense,
-  make_ends,
-  showdown_values,
-)
+from solvers.sweeps.lines.ends import Dense, Ends, end_values, fold_values, form_of, make_ends
 from solvers.sweeps.problem import Problem, Sweep
 
 
@@ -156,25 +150,31 @@ class LinesProblem(Problem):
     """Returns the values of each level's folds and showdowns; None for what it lacks."""
     levels, sign = self.lines.levels, 1.0 if player == 0 else -1.0
     found: list[list[jax.Array | None]] = [[None, None] for _ in levels]
-    for kind, values in ((FOLD, fold_values), (SHOWDOWN, showdown_values)):
-      for street in range(len(self.lines.streets)):
-        here = [i for i, x in enumerate(levels) if x.street == street and x.counts[kind]]
-        if not here:
-          continue
-        # A fold's stake is player 0's, a showdown's is the winner's.
-        stakes = _chips(self.lines.stakes, here, kind)
-        stakes = stakes * sign if kind == FOLD else stakes
-        rakes = None if self.lines.rakes is None else _chips(self.lines.rakes, here, kind)
-        if rakes is not None:
-          stakes = stakes - (rakes * (stakes > 0) if kind == FOLD else rakes / 2)
-        rows = jnp.concatenate([reach[i][levels[i].rows(kind)] for i in here])
-        result = self._ends(street, rows * stakes[:, None], player, values)
-        if rakes is not None and kind == SHOWDOWN:
+    for street in range(len(self.lines.streets)):
+      here = [i for i, x in enumerate(levels) if x.street == street]
+      ends = [(i, kind) for kind in (FOLD, SHOWDOWN) for i in here if levels[i].counts[kind]]
+      if not ends:
+        continue
+      # A fold's stake is player 0's, a showdown's is the winner's.
+      folds, shows = (
+        _chips(self.lines.stakes, ends, FOLD),
+        _chips(self.lines.stakes, ends, SHOWDOWN),
+      )
+      folds = None if folds is None else folds * sign
+      if self.lines.rakes is not None:
+        if folds is not None:
+          folds = folds - _chips(self.lines.rakes, ends, FOLD) * (folds > 0)
+        if shows is not None:
           # Half of it is taken from all pots, half more of those won and less of those lost.
-          result = result - self._ends(street, rows * rakes[:, None] / 2, player, fold_values)
-        stops = np.cumsum([levels[i].counts[kind] for i in here])[:-1]
-        for i, part in zip(here, jnp.split(result, stops)):
-          found[i][kind - FOLD] = part
+          half = _chips(self.lines.rakes, ends, SHOWDOWN) / 2
+          shows = shows - half
+          folds = -half if folds is None else jnp.concatenate([folds, -half])
+      rows = jnp.concatenate([reach[i][levels[i].rows(kind)] for i, kind in ends])
+      values = functools.partial(end_values, shows=shows, folds=folds)
+      result = self._ends(street, rows, player, values)
+      stops = np.cumsum([levels[i].counts[kind] for i, kind in ends])[:-1]
+      for (i, kind), part in zip(ends, jnp.split(result, stops)):
+        found[i][kind - FOLD] = part
     return found
 
   def _ends(self, street: int, reach: jax.Array, player: int, values: Any) -> jax.Array:
@@ -203,8 +203,10 @@ class LinesProblem(Problem):
     return self.lines.levels[index].counts[DECISION]
 
 
-def _chips(ends: Any, levels: list[int], kind: int) -> jax.Array:
-  return jnp.concatenate([jnp.asarray(ends[i][kind - FOLD]) for i in levels])
+def _chips(chips: Any, ends: list[tuple[int, int]], kind: int) -> Any:
+  """Returns the chips of the lines of a kind, level by level; None without any."""
+  rows = [jnp.asarray(chips[i][kind - FOLD]) for i, own in ends if own == kind]
+  return jnp.concatenate(rows) if rows else None
 
 
 def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
@@ -240,8 +242,10 @@ def largest_table(lines: Lines) -> int:
   for level in lines.levels:
     for p in (0, 1):
       rows[p] += level.size * lines.streets[level.street].width(p)
-  groups = [group for street in lines.streets for group in street.groups if is_dense(group)]
-  dense = sum(group.boards * group.width(0) * group.width(1) for group in groups)
+  groups = [group for street in lines.streets for group in street.groups]
+  dense = sum(
+    x.boards * x.width(0) * x.width(1) for x in groups if form_of(x, lines.dtype) is Dense
+  )
   return max(*rows, dense) * np.dtype(lines.dtype).itemsize
 
 

@@ -1,8 +1,8 @@
-"""Expected values of a fixed policy on whole and depth-limited trees."""
+"""Worth of policies on trees: expected values, exact best responses, exploitability."""
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +11,12 @@ import numpy as np
 from games.public_tree import Array, PublicTree, check_is_tree
 from solvers import leaf_values as leaves
 from solvers import validation
+from solvers.algorithms.fictitious_play import best_moves
 from solvers.loop import Evaluate
 from solvers.sweeps import pairs
-from solvers.sweeps.constraints import Lock, make_lock
-from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, make_problem, per_unit_of_mass
-from solvers.xla.compiler_options import Programs, work_of_solving
-from solvers.xla.meshes import on_mesh_of
+from solvers.sweeps.levels import Levels, join_levels
+from solvers.sweeps.problem import Lock, Problem, choose, make_lock, make_problem, per_unit_of_mass
+from solvers.xla import Programs, on_mesh_of, work_of_solving
 
 
 def policy_values(problem: Problem, policy: Levels, evaluate: Evaluate | None = None) -> jax.Array:
@@ -126,18 +125,18 @@ def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = 
     ValueError: the tree is depth-limited, or `policy` or `beliefs` has the wrong shape or is
       concrete and not a distribution, or batches differ in size.
   """
-  return measure(_programs, tree, policy, beliefs)
+  return measure(_payoffs, tree, policy, beliefs)
 
 
 def _expected_values(tree, policy, beliefs, lock):
-  del lock
   problem = make_problem(tree, beliefs)
   return policy_values(problem, problem.split(policy))
 
 
-_programs = Programs(each_row(_expected_values))
+_payoffs = Programs(each_row(_expected_values))
 
 
+@validation.checked
 def infostate_values(
   tree: PublicTree,
   value: Callable[[jax.Array], jax.Array],
@@ -168,8 +167,6 @@ def infostate_values(
   validation.check_unstacked(tree)
   validation.check_player(player)
   validation.check_beliefs(tree, beliefs)
-  if not callable(value):
-    raise TypeError(f"value={validation.short(value)} must be a function of beliefs [P, H]")
   beliefs = jnp.asarray(beliefs, tree.dtype)
   mass = pairs.root_mass(tree, beliefs)[player]
 
@@ -180,3 +177,143 @@ def infostate_values(
 
   slope = jax.grad(total)(beliefs[player])
   return per_unit_of_mass(slope, mass)
+
+
+class BestResponse(NamedTuple):
+  """A best response.
+
+  Attributes:
+    values: `[H]` what the responding player expects given its root infostate.
+    policy: `[N, H]` its responses; the other player's rows are those of the policy answered.
+  """
+
+  values: jax.Array  # [H]
+  policy: jax.Array  # [N, H]
+
+
+def best_response(
+  tree: PublicTree,
+  policy: Array,
+  player: int,
+  *,
+  beliefs: Array | None = None,
+  locked: Lock | Array | None = None,
+) -> BestResponse:
+  """Computes `player`'s best response to the other player's part of `policy`.
+
+  Args:
+    tree: a tree without leaves, or a stack of them.
+    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
+    player: who responds, 0 or 1; static.
+    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
+    locked: where `player` keeps to `policy` too, as for `solvers.solve`.
+
+  Returns:
+    Values and policy. The values average over the root beliefs (`root_marginals`) to the
+    best-response value. Moves of equal value are equally likely. Arrays have a leading axis `[B]`
+    where an argument has one.
+
+  Raises:
+    ValueError: as `expected_values`, or `player` is not 0 or 1.
+  """
+  validation.check_player(player)
+  return measure(_responses, tree, policy, beliefs, locked, player=int(player))
+
+
+def _best_response(tree, policy, beliefs, lock, *, player):
+  problem = make_problem(tree, beliefs, lock=lock)
+  levels = problem.split(policy)
+  opponent = problem.own_reach(levels, 1 - player)
+  sweep = problem.values_up(None, opponent, None, player)
+  response = list(best_moves(problem, sweep, opponent, player))
+  for i in range(1, len(response)):
+    response[i] = choose(problem.moves_at(i, player), response[i], levels[i])
+  values = per_unit_of_mass(sweep.root, problem.root_mass[player])
+  return BestResponse(values, join_levels(tuple(response)))
+
+
+_responses = Programs(each_row(_best_response), static_argnames="player")
+
+
+def best_response_values(
+  tree: PublicTree,
+  policy: Array,
+  *,
+  beliefs: Array | None = None,
+  locked: Lock | Array | None = None,
+) -> jax.Array:
+  """Returns each player's expected payoff when it responds best to `policy`: `[P]`, or `[B, P]`."""
+  return measure(_best_worths, tree, policy, beliefs, locked)
+
+
+def _best_worth(tree, policy, beliefs, lock):
+  problem = make_problem(tree, beliefs, lock=lock)
+  return _worth(problem, None, problem.both_reach(problem.split(policy)))
+
+
+def _exploitability(tree, policy, beliefs, lock):
+  problem = make_problem(tree, beliefs, lock=lock)
+  return exploitability_of(problem, problem.split(policy))
+
+
+_best_worths = Programs(each_row(_best_worth))
+_exploitabilities = Programs(each_row(_exploitability))
+
+
+def _worth(problem: Any, own: Levels | None, reach: tuple[Levels, Levels]) -> jax.Array:
+  """Returns the payoff of each player `[P]` by its own policy, or a best response, at reach."""
+  roots = [problem.values_up(own, reach[1 - p], None, p).root for p in (0, 1)]
+  return jnp.stack([problem.worth(roots[p], p) for p in (0, 1)])
+
+
+def exploitability_of(problem: Any, policy: Levels) -> jax.Array:
+  """Returns the exploitability of a policy, by level, on a problem without leaves.
+
+  Where the house takes a rake, it is the gain of best responses beyond the policy's own payoffs.
+  """
+  reach = problem.both_reach(policy)
+  gain = _worth(problem, None, reach).sum()
+  if not problem.zero_sum:
+    gain = gain - _worth(problem, policy, reach).sum()
+  return gain / 2
+
+
+def exploitability(
+  tree: PublicTree,
+  policy: Array,
+  *,
+  beliefs: Array | None = None,
+  locked: Lock | Array | None = None,
+) -> jax.Array:
+  """Computes the exploitability of `policy` (ReBeL, section 7: NashConv / 2).
+
+  Args:
+    tree: a tree without leaves, or a stack of them.
+    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
+    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
+    locked: where both players keep to `policy` even as they respond, as for `solvers.solve`: the
+      exploitability within the game that is so constrained.
+
+  Returns:
+    A scalar, (best-response value of player 0 + best-response value of player 1) / 2, in the
+    game's units; zero exactly at an equilibrium. `[B]` where there are `B` of an argument; one of
+    another serves all.
+
+  Raises:
+    ValueError: as `expected_values`.
+  """
+  return measure(_exploitabilities, tree, policy, beliefs, locked)
+
+
+def root_marginals(tree: PublicTree, beliefs: Array) -> jax.Array:
+  """Returns each player's marginal of the joint prior at the root: `[P, H]`.
+
+  It is the beliefs themselves unless infostates exclude each other.
+
+  Raises:
+    ValueError: the tree is stacked, or `beliefs` `[P, H]` have the wrong shape or are concrete and
+      not distributions.
+  """
+  validation.check_unstacked(tree)
+  validation.check_beliefs(tree, beliefs)
+  return pairs.root_marginals(tree, jnp.asarray(beliefs, tree.dtype))

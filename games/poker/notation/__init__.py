@@ -1,1 +1,0 @@
-"""Poker notation: ranges of hands and bet sizes as strings."""
