@@ -12,7 +12,7 @@ from solvers import validation
 from solvers.algorithms.named import vanilla_cfr
 from solvers.contrib.sampling.traversal import Policy, Sampler, make_sampler, traverse
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Programs, work_on_trees
+from solvers.xla import Programs, work_on_trees
 
 _LARGE = 2**30  # nodes, before a count of 32 bits is full
 _RULE = vanilla_cfr().rule  # floors and discounts do not help where regrets are samples (thesis)

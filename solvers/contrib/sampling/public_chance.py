@@ -14,19 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from games.build import level_shape
+from games.build import level_shape, stack_trees
 from games.game import CHANCE
 from games.pairs import of_tree
 from games.poker.lines import Lines
-from games.public_tree import Array, PublicTree, note_changes, plan_sweeps
-from games.stack import stack_trees
+from games.public_tree import Array, PublicTree, group_of, note_changes, plan_sweeps
 from solvers import validation
 from solvers.algorithms.by_boards import BoardsState, ByBoards
 from solvers.algorithms.named import vanilla_cfr
 from solvers.solve import Solution
 from solvers.solve_boards import boards_on
 from solvers.sweeps.problem import Problem, make_problem
-from solvers.xla.compiler_options import Programs, work_on_trees
+from solvers.xla import Programs, work_on_trees
 
 
 def deals_of(tree: PublicTree) -> tuple[PublicTree, np.ndarray]:
@@ -72,11 +71,11 @@ def _part(tree: PublicTree, nodes: np.ndarray, odds: np.ndarray) -> PublicTree:
   }
   parent = place[np.asarray(tree.parent)[nodes]].astype(np.int32)
   bounds = np.searchsorted(nodes, tree.structure.offsets)
-  levels, above = [], None
-  for start, stop, last in zip(bounds[:-1], bounds[1:], [0, *bounds]):
-    levels.append(level_shape(rows["kind"][start:stop], parent[start:stop] - last, above))
-    above = rows["kind"][start:stop]
-  structure = plan_sweeps(levels)
+  kinds = rows["kind"]
+  structure = plan_sweeps(
+    level_shape(group_of(kinds[a:b]), parent[a:b] - last, kinds[parent[max(a, 1) : b]])
+    for a, b, last in zip(bounds[:-1], bounds[1:], [0, *bounds])
+  )
   if tree.infostate_parent is not None:
     structure = note_changes(structure, rows["infostate_parent"], rows.get("possible"))
   ends = np.isin(tree.terminal_nodes, nodes)
