@@ -64,7 +64,7 @@ def shares(tree: PublicTree, iterations: int) -> jax.Array:
   ones = tuple(jnp.ones(shape, problem.dtype) for shape in problem.shapes)
   zeros = tuple(map(jnp.zeros_like, ones))
 
-  def visits(own: Levels, others: Levels, player: int) -> jax.Array:
+  def visits(own: Levels, others: Levels, player: int) -> Any:
     pairs = jnp.asarray(weights if player == 0 else weights.T, problem.dtype)
     rows = zip(problem.full_reach(own, player), problem.full_reach(others, 1 - player))
     met = [jnp.einsum("na,ab,nb->n", (x > 0) * 1.0, pairs, (y > 0) * 1.0) for x, y in rows]

@@ -1,7 +1,7 @@
 """Monte Carlo CFR with tables: external and outcome sampling, plain or Linear, with baselines."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +9,12 @@ from jax import lax
 
 from games.public_tree import PublicTree
 from solvers import validation
-from solvers.algorithms.named import vanilla_cfr
 from solvers.contrib.sampling.traversal import Policy, Sampler, make_sampler, traverse
 from solvers.sweeps.problem import make_problem
 from solvers.xla import Programs, work_on_trees
 
 _LARGE = 2**30  # nodes, before a count of 32 bits is full
-_RULE = vanilla_cfr().rule  # floors and discounts do not help where regrets are samples (thesis)
+_TINY = 1e-30
 
 
 class MCCFRState(NamedTuple):
@@ -34,19 +33,6 @@ class MCCFRState(NamedTuple):
   baseline: jax.Array | None
   nodes: jax.Array
   periods: jax.Array
-
-
-class Choices(NamedTuple):
-  """The moves of one node a row, as regret rules match over them (`regret_rules.Siblings`)."""
-
-  legal: jax.Array  # [C, A]
-
-  def normalise(self, weights: jax.Array) -> jax.Array:
-    """Divides weights `[C, A]` by their sum over a row; equal shares where all are zero."""
-    weights = jnp.where(self.legal, weights, 0.0)
-    total = weights.sum(axis=1, keepdims=True)
-    even = self.legal / jnp.maximum(self.legal.sum(axis=1, keepdims=True), 1)
-    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), even)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,12 +60,17 @@ class MCCFR:
     return MCCFRState(zeros, zeros, guesses, *[jnp.zeros((), jnp.int32)] * 2)
 
   def policy(self, sampler: Sampler, state: MCCFRState) -> Policy:
-    """Returns the current policy, matched to regrets where it is asked for."""
+    """Returns the current policy, matched to regrets at the nodes that are visited.
+
+    Floors and discounts of regrets do not help where they are samples (thesis, section 3.1).
+    """
 
     def policy(node: jax.Array, infostate: jax.Array) -> jax.Array:
       moves = jnp.asarray(sampler.child)[node]
-      choices: Any = Choices(moves >= 0)
-      return _RULE.match(state.regret[moves, infostate[:, None]], choices, state.nodes)
+      legal = (moves >= 0).astype(state.regret.dtype)
+      weights = legal * jnp.maximum(state.regret[moves, infostate[:, None]], 0.0)
+      weights = jnp.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
+      return weights / jnp.maximum(weights.sum(axis=1, keepdims=True), _TINY)
 
     return policy
 
@@ -90,8 +81,8 @@ class MCCFR:
     as it plays to them. By outcome sampling they are the traverser's, divided by the probability of
     the visit.
     """
-    policy, explore = self.policy(sampler, state), self.explore
-    guesses = None if state.baseline is None else state.baseline[player]
+    policy, explore, baseline = self.policy(sampler, state), self.explore, state.baseline
+    guesses = None if baseline is None else baseline[player]
     shape = self.deals, sum(sampler.sizes(player, explore))
     visits = jax.vmap(
       lambda draws: traverse(sampler, policy, draws, player, explore=explore, baseline=guesses)
@@ -107,16 +98,15 @@ class MCCFR:
       rows = rows * (1 + state.periods if self.period else 1)
       return table.at[places].add(rows.astype(table.dtype), mode="drop")
 
-    if guesses is not None:
-      places = jnp.where(visits.node >= 0, visits.node, len(guesses)), visits.held
-      off = visits.value - guesses.at[places].get(mode="fill", fill_value=0.0)
-      guesses = guesses.at[places].add(self.baseline / self.deals * off, mode="drop")
-      guesses = state.baseline.at[player].set(guesses)
+    if self.baseline is not None and baseline is not None:
+      places = player, jnp.where(visits.node >= 0, visits.node, baseline.shape[1]), visits.held
+      off = visits.value - baseline.at[places].get(mode="fill", fill_value=0.0)
+      baseline = baseline.at[places].add(self.baseline / self.deals * off, mode="drop")
     nodes, length = state.nodes + (visits.node >= 0).sum(dtype=jnp.int32), self.period or _LARGE
     return MCCFRState(
       regret=add(state.regret, visits.regret),
       average=add(state.average, counted[..., None] * visits.policy),
-      baseline=guesses,
+      baseline=baseline,
       nodes=nodes % length,
       periods=state.periods + nodes // length,
     )

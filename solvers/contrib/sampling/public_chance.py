@@ -93,7 +93,7 @@ def _part(tree: PublicTree, nodes: np.ndarray, odds: np.ndarray) -> PublicTree:
 
 
 _CFR = vanilla_cfr()  # the tree decides what an update visits, and periods its weight
-Tables = tuple[jax.Array, jax.Array, jax.Array]  # `[N, H]` policy, regrets, sums of policies
+Tables = tuple[jax.Array, ...]  # `[N, H]` policy, regrets, sums of policies
 
 
 def update_deal(problems: Problem, places: Array, state: Tables, deal: Any, player: int) -> Tables:
