@@ -116,8 +116,8 @@ def measure(options: Options) -> dict[str, object]:
     seconds=options.seconds,
   )
   started = time.monotonic() - began
-  assert isinstance(seated.player, TreePlayer)
-  timed = Timed(seated.player)
+  assert isinstance(seated, TreePlayer)
+  timed = Timed(seated)
   players: tuple[ChipPlayer, ChipPlayer] = timed, AnyBet(seated.rules, seed=options.seed)
   play_chip_match(players, seated.rules, num_hands=options.hands, seed=options.seed)
   found = np.array(timed.seconds)

@@ -6,7 +6,7 @@ import inspect
 import reprlib
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import jax
 import numpy as np
@@ -18,6 +18,11 @@ vars(_REPR).update(maxlist=20, maxtuple=20, maxdict=20, maxstring=100, maxother=
 _REAL = (np.floating, np.integer, np.bool_)
 _LISTS = (list, tuple, range, set, frozenset, np.ndarray)
 MAX_COUNT = 2**31 - 1
+# Annotations with limits: the least and the most that are allowed.
+Player = Literal[0, 1]
+Positive = Annotated[int, (1, MAX_COUNT)]
+Count = Annotated[int, (0, MAX_COUNT)]
+Share = Annotated[float, (0, 1)]
 _NUMBER = (int, float, np.floating, np.integer)
 
 
@@ -44,7 +49,10 @@ def is_whole(value: Any, least: float = -np.inf, most: float = np.inf) -> bool:
 def check_integer(name: str, value: Any, *, least: int = 1, most: int = MAX_COUNT) -> int:
   """Returns `value` if it is an integer from `least` to `most`."""
   if not is_whole(value, least, most):
-    raise ValueError(f"{name}={short(value)} must be an integer, at least {least}, at most {most}")
+    known = ", known before tracing" if isinstance(value, jax.core.Tracer) else ""
+    raise ValueError(
+      f"{name}={short(value)} must be an integer, at least {least}, at most {most}{known}"
+    )
   return int(value)
 
 
@@ -116,6 +124,13 @@ def kind_of(annotation: Any) -> Kind:
   protocol is had by whatever has its methods. Annotations of other sorts take anything.
   """
   origin, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+  if origin is Literal:
+    words = " or ".join(map(repr, parts))
+    return lambda x: (isinstance(x, str) or is_whole(x)) and x in parts, words
+  if origin is Annotated:
+    (right, words), (least, most) = kind_of(parts[0]), parts[1]
+    ends = f"of at least {least}" if most >= MAX_COUNT else f"from {least} to {most}"
+    return lambda x: right(x) and least <= x <= most, f"{words.removesuffix(', not NaN')} {ends}"
   if isinstance(annotation, TypeVar):
     origin, parts = typing.Union, annotation.__constraints__
   tests = [kind_of(part)[0] for part in parts if part is not ... and origin is not Callable]
@@ -143,20 +158,27 @@ def kind_of(annotation: Any) -> Kind:
   return lambda x: isinstance(x, origin), _a(origin.__name__)
 
 
+def _limited(annotation: Any) -> bool:
+  """Says whether an annotation allows but some values of a kind."""
+  parts = typing.get_args(annotation)
+  return typing.get_origin(annotation) in (Literal, Annotated) or any(map(_limited, parts))
+
+
 def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
   """Checks that arguments, by name, are of the kinds that annotations name.
 
   Raises:
     TypeError: one is not.
-    ValueError: a seed is negative.
+    ValueError: one is beyond its limits; a seed is negative or too large.
   """
   for name in arguments.keys() & annotations.keys():
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
       named = arguments.get("field", name) if name in ("text", "history") else name
-      raise TypeError(f"{named}={short(arguments[name])} must be {words}")
-    if name == "seed" and np.min(arguments[name]) < 0:
-      raise ValueError(f"seed={arguments[name]} must be at least 0")
+      error = ValueError if _limited(annotations[name]) else TypeError
+      raise error(f"{named}={short(arguments[name])} must be {words}")
+    if name == "seed" and not 0 <= np.min(arguments[name]) <= np.max(arguments[name]) < 2**63:
+      raise ValueError(f"seed={short(arguments[name])} must be at least 0 and below 2**63")
 
 
 def checked(function: F) -> F:
@@ -164,7 +186,8 @@ def checked(function: F) -> F:
 
   For functions that are called on the host; others are compiled, and check what they must.
   """
-  signature, annotations = inspect.signature(function), functools.cache(typing.get_type_hints)
+  signature = inspect.signature(function)
+  annotations = functools.cache(functools.partial(typing.get_type_hints, include_extras=True))
 
   @functools.wraps(function)
   def call(*args, **options):
@@ -176,4 +199,6 @@ def checked(function: F) -> F:
 
 def check_fields(record: Any) -> None:
   """Checks that the fields of a dataclass are of the kinds that it names."""
-  check_kinds(vars(record), typing.get_type_hints(type(record)))
+  check_kinds(vars(record), typing.get_type_hints(type(record), include_extras=True))
+  # A list stands for a tuple, but has no hash.
+  vars(record).update({name: tuple(x) for name, x in vars(record).items() if isinstance(x, list)})

@@ -12,6 +12,10 @@ import jax
 import numpy as np
 
 from games.arguments import (
+  Count,
+  Player,
+  Positive,
+  Share,
   as_array,
   check_fields,
   check_integer,
@@ -20,10 +24,15 @@ from games.arguments import (
   is_whole,
   kind_of,
   short,
+  unknown_name,
 )
 
 __all__ = [
+  "Count",
+  "Player",
+  "Positive",
   "Rows",
+  "Share",
   "as_array",
   "check_fields",
   "check_integer",
@@ -36,6 +45,7 @@ __all__ = [
   "lookup",
   "one",
   "short",
+  "unknown_name",
   "whole_numbers",
   "with_columns",
 ]  # fmt: skip

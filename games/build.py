@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arguments import is_whole, short
+from games.arguments import as_array, integers, is_whole, short
 from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.origin import origin_of
 from games.pairs import Pairs, num_live_cards
@@ -491,12 +491,13 @@ def take(stack: PublicTree, which: Any) -> PublicTree:
 
   Raises:
     TypeError: `stack` is no tree.
-    ValueError: it is one tree.
-    IndexError: there is no such tree.
+    ValueError: it is one tree, or there is no such tree.
   """
   check_is_tree(stack, "stack")
   if np.ndim(stack.prior) != 3:
     raise ValueError("stack is one tree; take chooses from those of games.stack_trees")
+  if as_array(which).dtype != bool:
+    integers("which", which, -len(stack.prior), len(stack.prior) - 1)
   xp: Any = jnp if isinstance(which, jax.Array) else np
   return jax.tree.map(lambda x: (x if hasattr(x, "at") else xp.asarray(x))[which], stack)
 

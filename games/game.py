@@ -11,8 +11,9 @@ import abc
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import jax
 import numpy as np
 
 from games.arguments import unknown_name
@@ -24,6 +25,9 @@ __all__ = [
   "CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Words", "make", "register",
   "registered_games",
 ]  # fmt: skip
+
+
+T = TypeVar("T", bound=type)
 
 
 class MoverMoves(NamedTuple):
@@ -38,6 +42,36 @@ class MoverMoves(NamedTuple):
   action: Any
 
 
+def _in_sentences(rule: Callable[..., Any]) -> Callable[..., Any]:
+  """Makes a rule refuse in one sentence what play never comes to; JAX's arrays are left alone."""
+  names = list(inspect.signature(rule).parameters)[1:]
+
+  @functools.wraps(rule)
+  def call(self, *values, **options):
+    try:
+      return rule(self, *values, **options)
+    except (IndexError, KeyError, TypeError, AttributeError) as error:
+      given = dict(zip(names, values)) | options
+      ours = any(f"{name}=" in str(error) for name in given)
+      if ours or not given or any(isinstance(x, jax.Array) for x in given.values()):
+        raise
+      raise ValueError(
+        ", ".join(f"{name}={short(x)}" for name, x in given.items())
+        + f" must be what play of {self.name} comes to ({rule.__name__}: {short(str(error))})"
+      ) from error
+
+  return call
+
+
+def _with_checks(cls: T) -> T:
+  """Makes the rules that a class defines refuse what play never comes to."""
+  for name, rule in list(vars(cls).items()):
+    if inspect.isfunction(rule) and not hasattr(rule, "__wrapped__") and name[0] != "_":
+      setattr(cls, name, _in_sentences(rule))
+  return cls
+
+
+@_with_checks
 class Words:
   """Readable words for a game's states and actions, with defaults that games replace.
 
@@ -72,6 +106,7 @@ class Words:
     return self.infostate_name(player, infostate)
 
 
+@_with_checks
 class Game(Words, abc.ABC):
   """A two-player zero-sum game with public actions, as functions of public states.
 
@@ -155,6 +190,10 @@ class Game(Words, abc.ABC):
       tables = pairs.most(np.asarray(self.payoff_index(ends), int))
       most = max(most, float(np.abs(self.payoff_scale(ends) * tables).max(initial=0.0)))
     return most
+
+  def __init_subclass__(cls, **options: Any):
+    super().__init_subclass__(**options)
+    _with_checks(cls)
 
   # Public states.
 

@@ -321,15 +321,21 @@ class PublicTree:
     return jax.tree.map(convert, self)
 
 
-def check_is_tree(tree, name: str = "tree") -> None:
-  """Checks that `tree` is a public tree, one or a stack.
+def check_is_tree(tree, name: str = "tree", *, one: bool = False) -> None:
+  """Checks that `tree` is a public tree, `one` or a stack.
 
   Raises:
     TypeError: it is something else.
+    ValueError: it is a stack.
   """
   if not isinstance(tree, PublicTree):
     raise TypeError(
       f"{name}={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
+    )
+  if one and np.ndim(tree.prior) != 2:
+    raise ValueError(
+      f"{name} is stacked (prior of shape {np.shape(tree.prior)}); use jax.vmap, "
+      "solvers.solve_batch or games.take"
     )
 
 

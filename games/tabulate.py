@@ -13,7 +13,7 @@ import numpy as np
 from games.arrays import check_integer, lookup
 from games.game import CHANCE, TERMINAL, Game, MoverMoves, check_is_game
 from games.origin import check_tree_of, origin_of
-from games.public_tree import PADDING, Array, PublicTree, walk
+from games.public_tree import PADDING, Array, PublicTree, check_is_tree, walk
 
 
 class NodeInfo(NamedTuple):
@@ -166,6 +166,7 @@ def tabulate(
 
 
 def _of_tree(game: Game, tree: PublicTree) -> "Tabulated":
+  check_is_tree(tree, one=True)
   check_tree_of(game, tree)
   if tree.depth_limited or tree.padded:
     raise ValueError(f"tree is cut off at {tree.num_leaves} leaves or padded; tables need it all")

@@ -96,7 +96,7 @@ def play(options: Options, log: Callable[[int], None] = lambda chips: None) -> l
   )
   seated.warm_up()
   return play_acpc(
-    seated.player,
+    seated,
     seated.rules,
     options.host,
     options.port,

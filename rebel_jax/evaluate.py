@@ -19,7 +19,7 @@ from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config, ConfigError, DeepCFR
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
@@ -46,6 +46,9 @@ class Options:
     seed: Seed of the playthroughs.
     keep: File that keeps the playthroughs sampled so far, so that the same command goes on where it
       was stopped, or with more playthroughs where it ended; made if missing.
+    trajectories: Trajectories of the first search, which rounding decides and all playthroughs
+      share; all are played in each, and exploitability is the mean, its spread the standard
+      deviation of one. None for this machine's alone.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
     simulations: Simulations of each search of a network whose searches grow trees; None for
@@ -68,6 +71,7 @@ class Options:
   depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   keep: Annotated[str | None, allowed.optional(allowed.text("FILE"))] = None
+  trajectories: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
   unsafe: bool = False
   simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
   per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
@@ -76,6 +80,9 @@ class Options:
   seeds: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
   lbr_hands: Annotated[int, allowed.iterations(0)] = 0
   json: bool = False
+
+
+_EXPLOITABILITY = "keep", "unsafe", "depth", "trajectories"
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
@@ -98,7 +105,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     except KeyboardInterrupt as stopped:
       if not stopped.args:
         raise
-      (measured,) = stopped.args  # of the playthroughs so far
+      measured = stopped.args[0]._replace(row=stopped.args[0].row | {"interrupted": True})
     row = measured.row
     if "hands" in row and options.lbr_hands:
       shown.show("local best response", 0.0)
@@ -125,6 +132,8 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
   Raises:
     ConfigError: an option is about exploitability, which is not measured.
   """
+  if isinstance(config.search, DeepCFR):
+    return {}, {}
   if config.grows:
     search = make_search(
       config,
@@ -140,7 +149,7 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
     "final_iterations": options.iterations,
     "eval_algorithm": options.algorithm,
   }
-  of_exploitability = {name: getattr(options, name) for name in ("keep", "unsafe", "depth")}
+  of_exploitability = {name: getattr(options, name) for name in _EXPLOITABILITY}
   if not made_on_device(config, config.make_game()):
     return changes, of_exploitability
   for name, value in of_exploitability.items():
@@ -185,8 +194,7 @@ def _run(options: Options) -> int:
   ]
   titles = "exploitability of the searching agent", "what the searching agent wins"
   flags.say(result, options.json, titles["hands" in result], rows)
-  whole = result.get("playthroughs", options.playthroughs) >= options.playthroughs
-  return 0 if whole else 128 + signal.SIGINT
+  return 128 + signal.SIGINT if "interrupted" in result else 0
 
 
 main = flags.entry(

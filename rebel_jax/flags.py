@@ -19,11 +19,9 @@ import tyro
 
 from rebel_jax import devices
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, RunError, in_config_errors
+from rebel_jax.config.allowed import ConfigError, RunError, import_module, in_config_errors
 from rebel_jax.config.config import KINDS, Search
-from rebel_jax.config.own import import_module
-from rebel_jax.runs.display import Display
-from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, watch
+from rebel_jax.runs.display import CLOSED_PIPE, Display, Interrupted, watch
 from rebel_jax.tables.acpc import TableError
 
 T = TypeVar("T")
@@ -73,7 +71,7 @@ def parse(
         prog=prog,
         description="\n\n".join(map(wrap.fill, about)),
         return_unknown_args=True,
-        config=(tyro.conf.OmitArgPrefixes,),
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.AvoidSubcommands),
         **options,
       )
   except SystemExit as end:

@@ -111,7 +111,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
           duplicate=options.duplicate, progress=progress(f"{options.hands:,} hands"),
         )  # fmt: skip
         if estimator is not None:
-          estimates = estimator.estimates(played, known, progress("AIVAT"))
+          estimates = match.estimate(estimator[0], played, known, progress("AIVAT"))
           better += [(x.seat, scale * estimate) for x, estimate in zip(played, estimates)]
         won += [(x.seat, scale * x.payoff) for x in played]
   if not won:
@@ -127,7 +127,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     "unit": "mbb a hand" if holdem else "a game",
     "aivat": by_aivat and by_aivat.mean,
     "aivat_half_width": by_aivat and by_aivat.half_width,
-    "aivat_values": estimator and estimator.values,
+    "aivat_values": estimator and estimator[1],
     "hands": len(won),
     "iterations": options.iterations,
     "duplicate": options.duplicate,

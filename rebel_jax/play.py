@@ -23,7 +23,7 @@ from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher
 from rebel_jax.agents.belief_agent import StreetSearcher
-from rebel_jax.agents.dealer import Dealer, Move, NestedAgent
+from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
@@ -69,30 +69,25 @@ class Options:
   seed: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
 
 
-class ChipSeat:
+class ChipSeat(Seat):
   """An agent that searches rounds of hold'em from the blinds, at a table of bets of any size.
 
   Attributes:
     game: the table's rules before any bet is added.
-    player: its number.
-    dealer: of the table, once it has one.
+    player, infostate, dealer: see `Seat`.
     seat: the agent's hand in chips, in whose searches the table's bets are.
   """
 
-  dealer: Any  # of a game of hold'em
-
   def __init__(self, searcher: StreetSearcher, seed: int):
+    super().__init__(seed)
     self.game = searcher.game
     self.agent: Any = searcher.agent(seed=seed)
     self.seat = TreePlayer(searcher.with_sizes, self.agent, off_tree="add", seed=seed)
 
-  def start(self, player: int, infostate: int) -> None:
-    """Begins a game."""
-    self.player = player
-    self.seat.start(player, tuple(self.game.hole_cards[infostate].tolist()))
+  def _begin(self) -> None:
+    self.seat.start(self.player, tuple(self.game.hole_cards[self.infostate].tolist()))
 
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """Follows the dealer's last move."""
+  def _follow(self, action: int) -> None:
     game, (*before, _) = self.dealer.game, self.dealer.history
     state = game.state_after(before)[None]
     if action >= game.first_deal:
@@ -113,11 +108,9 @@ class ChipSeat:
     return Move(action, dealer.infostates[self.player])
 
   def act(self) -> Move:
-    """Returns the agent's move."""
     return self._move(self.seat.act())
 
   def choices(self) -> dict[Move, float]:
-    """Returns the probability of each of the agent's moves."""
     if self.seat.lost or self.seat.table.actor != self.player:
       return {}
     found = self.agent.choices()
@@ -132,8 +125,7 @@ class Terminal:
     self._any_bet = isinstance(agent, NestedAgent | ChipSeat)
     self._spot: Game = agent.game if self._any_bet else agent.searcher.game
     self.dealer = Dealer(self._spot)
-    if isinstance(agent, ChipSeat):
-      agent.dealer = self.dealer
+    agent.dealer = self.dealer
     self.score, self.seat = 0.0, 0
     self.record: list[str] = []
 
@@ -146,8 +138,6 @@ class Terminal:
     """Plays one game with the person in `seat` and returns what the person won."""
     dealer, agent, self.seat = self.dealer, self.agent, seat
     dealer.game = self._spot
-    if isinstance(agent, NestedAgent):
-      agent.widen_match(self._spot)
     dealer.deal(self.rng)
     with self.patience():
       agent.start(1 - seat, dealer.infostates[1 - seat])
@@ -260,13 +250,9 @@ class Terminal:
         return moves[answer]
       elif self._any_bet and re.fullmatch(r"[1-9][0-9]{0,11}", answer):
         try:
-          move = self.dealer.widen(int(answer))
+          return self.dealer.widen(int(answer))
         except ValueError as error:
           self.say(f"{error}.")
-          continue
-        if isinstance(self.agent, NestedAgent):
-          self.agent.widen_match(self.game)
-        return move
       else:
         self.say(f"{answer!r} is not a move here; type one of: {' '.join(moves)}")
 
@@ -349,7 +335,7 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
   algorithm = solvers.make_algorithm(options.algorithm or "discounted_cfr")
   solved = solvers.solve(tree, algorithm=algorithm, num_iterations=options.iterations)
   return NestedAgent(
-    game, tree, solved.average_policy, played=game, num_iterations=options.iterations, seed=seed
+    game, tree, solved.average_policy, num_iterations=options.iterations, seed=seed
   )
 
 

@@ -16,8 +16,7 @@ from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.runs.display import Display
-from rebel_jax.runs.stopping import Signals
+from rebel_jax.runs.display import Display, Signals
 from rebel_jax.spots import report as board_report
 from rebel_jax.spots.solved import (
   PLAYERS,
@@ -30,8 +29,7 @@ from rebel_jax.spots.solved import (
   prepare,
   solve,
 )
-from rebel_jax.spots.study import Study, check_acts, export
-from rebel_jax.spots.tables import HandTable, hand_table
+from rebel_jax.spots.study import HandTable, Study, check_acts, export, hand_table
 from solvers.xla import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]

@@ -25,9 +25,8 @@ from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, ConfigError, check_kind
 from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
 from rebel_jax.runs import folders
-from rebel_jax.runs.display import Display, resume_command
+from rebel_jax.runs.display import CLOSED_PIPE, LOST, Display, resume_command
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.stopping import CLOSED_PIPE, LOST
 from solvers import tuning
 
 
@@ -62,25 +61,16 @@ def parse(argv: Sequence[str]) -> Command:
   flags.import_own(argv)
   default = _default(argv)
   config = default.config
-  command = flags.parse(
+  return flags.parse(
     Command,
     argv,
     prog="train.py",
-    default=dataclasses.replace(default, config=_of_one_kind(config)),
+    default=default,
     check=lambda name: check_kind(name, config.search, config.preset),
     presets=PRESETS,
     games=games.registered_games(),
     algorithms=solvers.registered_algorithms(),
   )
-  return dataclasses.replace(command, config=Config(**vars(command.config)))
-
-
-def _of_one_kind(config: Config) -> Config:
-  """Returns the configuration with a type that has its kind of search only, as flags need it."""
-  search = ("search", type(config.search), config.search)
-  kind = dataclasses.make_dataclass("Config", [search], bases=(Config,), frozen=True)
-  kind.__doc__ = Config.__doc__
-  return kind(**vars(config))
 
 
 def _default(argv: Sequence[str]) -> Command:

@@ -93,24 +93,30 @@ def shared_by_program(
   extras = ("encode", "encode_both", "solves_trees")
   if type(leaf_values).__eq__ is not object.__eq__ or any(hasattr(leaf_values, x) for x in extras):
     return leaf_values
-  dtype, (players, width) = jax.dtypes.canonicalize_dtype(tree.dtype), tree.prior.shape[-2:]
-  features = jax.ShapeDtypeStruct(np.shape(tree.leaf_features)[-2:], dtype)
-  beliefs = jax.ShapeDtypeStruct((tree.num_leaves, players, width), dtype)
+  dtype = jax.dtypes.canonicalize_dtype(tree.dtype)
+  arrays, structure = jax.tree.flatten(params)
+  sizes = np.shape(tree.leaf_features)[-2:], (tree.num_leaves, *tree.prior.shape[-2:])
+  return _shared(leaf_values, structure, tuple(map(jax.typeof, arrays)), dtype, sizes, two_beliefs)
+
+
+@functools.lru_cache(maxsize=64)  # for calls with the same function; tracing takes 0.5 ms
+def _shared(leaf_values, structure, types, dtype, sizes, two_beliefs) -> LeafValues:
+  features, beliefs = (jax.ShapeDtypeStruct(x, dtype) for x in sizes)
+  shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in types]
+  params = jax.tree.unflatten(structure, shapes)
   query = params, features, beliefs, beliefs if two_beliefs else None
-  traced = [_answer.trace(*query, leaf_values, player) for player in (0, 1)]
-  inputs = len(jax.tree.leaves(query))
-  if any(len(x.jaxpr.in_avals) != inputs for x in traced):  # more are tracers closed over
-    return leaf_values
+
+  def answer(params, features, beliefs, value_beliefs, player):
+    return leaf_values(params, LeafQuery(features, player, beliefs, value_beliefs))
+
+  traced = [jax.jit(answer, static_argnums=4).trace(*query, player) for player in (0, 1)]
+  if any(len(x.jaxpr.in_avals) != len(jax.tree.leaves(query)) for x in traced):
+    return leaf_values  # more are tracers closed over
   digests = tuple(_digest(x.jaxpr) for x in traced)
   if None in digests or any(isinstance(x.out_info, tuple | list | dict) for x in traced):
     return leaf_values
   programs = tuple(jaxpr_as_fun(x.jaxpr) for x in traced)
-  return TracedLeafValues((jax.tree.structure(params), *digests), two_beliefs, programs)
-
-
-@functools.partial(jax.jit, static_argnames=("leaf_values", "player"))
-def _answer(params, features, beliefs, value_beliefs, leaf_values, player):
-  return leaf_values(params, LeafQuery(features, player, beliefs, value_beliefs))
+  return TracedLeafValues((structure, *digests), two_beliefs, programs)
 
 
 @functools.lru_cache(maxsize=64)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from solvers.xla import (
 )
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
+_SECONDS = 3.0  # between two moments at which signals are seen, if iterations are as quick
 
 
 class Solution(NamedTuple):
@@ -110,7 +112,7 @@ def solve(
       moves keeps to `initial_policy`, and both know. Or a `Lock`, such as `solvers.lock` makes,
       which says itself what is kept to.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
-    progress: called after each look, with a target; if it returns True, the solve ends there.
+    progress: called after each look and every few seconds; where it returns True the solve ends.
       Policies are None where CFR solves lines of several rounds, board by board.
     tables: of such lines: `float16`, scaled for each line and board; None for their own type.
     devices: they share the boards of such lines' last round, and meet once an update; None for all
@@ -343,12 +345,15 @@ def _find_on_mesh(rows, given, layout, algorithm, number, *how) -> Solution:
 
 
 def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solution:
-  """Calls `run` with numbers of iterations until its solution is within the target."""
-  done, gap = 0, np.inf
-  while done < most and not gap <= (target or 0):
-    number = most if target is None else _before_next_look(done, most, max, min)
+  """Calls `run` for a few seconds at a time until its solution is within the target at a look."""
+  done, look, gap, piece = 0, 0, np.inf, _FIRST
+  while done < most and not (done == look and gap <= (target or 0)):
+    step = most if target is None else _before_next_look(done, most, max, min)
+    look = done + step if done == look else look
+    number, began = min(look - done, piece), time.monotonic()
     done, found = done + number, run(number)
     gap = float(found.exploitability)
+    piece = max(_FIRST, int(_SECONDS * number / (time.monotonic() - began)) // 2 * 2)
     found = found._replace(exploitability=gap, iterations=done)
     if progress is not None and progress(found):
       break

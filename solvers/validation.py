@@ -1,5 +1,6 @@
 """Checks of arguments: static mistakes always, contents of arrays where they are concrete."""
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arguments import MAX_COUNT, check_integer
+from games.arguments import (  # noqa: F401
+  MAX_COUNT,
+  Player,
+  Positive,
+  check_fields,
+  check_integer,
+)
 from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree, payoff_bound
@@ -24,14 +31,7 @@ def is_concrete(*arrays) -> bool:
   return not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arrays))
 
 
-def check_unstacked(tree: PublicTree) -> None:
-  """Checks that `tree` is one public tree, not a stack of them or something else."""
-  check_is_tree(tree)
-  if tree.prior.ndim != 2:
-    raise ValueError(
-      f"tree is stacked (prior of shape {tuple(tree.prior.shape)}); use jax.vmap or "
-      "solvers.solve_batch"
-    )
+check_unstacked = functools.partial(check_is_tree, one=True)
 
 
 def check_algorithm(algorithm) -> None:
@@ -52,11 +52,6 @@ def check_gadget(gadget, searcher: int | None = None) -> None:
   check_player(gadget.searcher, "searcher")
   if searcher is not None and gadget.searcher != searcher:
     raise ValueError(f"searcher={searcher}, but gadget is for player {gadget.searcher}")
-
-
-def check_history(history) -> tuple[int, ...]:
-  """Returns public actions as a tuple of integers."""
-  return tuple(integers("history", history, -MAX_COUNT, MAX_COUNT, ndim=1).tolist())
 
 
 def check_places(name: str, places, size: int) -> np.ndarray:

@@ -12,7 +12,8 @@ import enum
 import functools
 import itertools
 import os
-from collections import deque
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ __all__ = [
   "Programs",
   "Work",
   "num_cores",
+  "quickly",
   "return_memory",
   "run_ahead",
   "work_of_solving",
@@ -64,6 +66,12 @@ _WISHES: dict[Work, dict[str, Any]] = {
   Work.LOOPS: {"xla_gpu_enable_while_loop_double_buffering": True},
 }
 
+_QUICK = {
+  "xla_backend_optimization_level": 0,
+  "xla_llvm_disable_expensive_passes": True,
+  "xla_cpu_use_fusion_emitters": False,
+}
+
 # LLVM unrolls the small loops of a sweep, which costs two thirds of the compilation of a tree and
 # makes it slower. XLA takes this option from the environment alone, reads it once, and ends the
 # process at a flag that it does not know: so only the releases that were tried are asked.
@@ -82,38 +90,65 @@ def keep_loops_rolled() -> None:
     os.environ["XLA_FLAGS"] = f"{flags} {_ROLLED}".strip()
 
 
-MOST_PROGRAMS = 32  # of one function and kind of work; each holds 5 to 25 MB
+MOST_PROGRAMS = 32  # of one function; each holds 5 to 25 MB
+_quick = False
 
 
-class Programs(dict[Work, Callable]):
-  """`jax.jit(function, **arguments)` by kind of work, each made when it is first asked for.
+class Programs:
+  """`jax.jit(function, **arguments)` by kind of work and by structure and shapes of what it takes.
 
   XLA takes options for a whole program only: inside another `jit`, call that of `Work.PLAIN`, as a
-  call of the whole does. More than `MOST_PROGRAMS` are let go together, so that memory is bounded
-  however many shapes come.
+  call of the whole does. Beyond `MOST_PROGRAMS` the one unused for longest is let go, so that
+  memory is bounded however many shapes come.
   """
 
   def __init__(self, function: Callable, **arguments: Any):
-    super().__init__()
-    self._jit = functools.partial(jax.jit, function, **arguments)
-    self._numbers: dict[Work, int] = {}
+    self._function, self._arguments = function, arguments
+    self._made: OrderedDict[Hashable, Any] = OrderedDict()
+    self._lock = threading.Lock()
 
-  def __missing__(self, work: Work) -> Callable:
-    self[work] = self._jit(compiler_options=options_for(work))
-    return self[work]
+  def of(self, work: Work, *arguments: Any, **options: Any) -> Any:
+    """Returns the `jax.jit` for a kind of work and for arguments of these shapes."""
+    leaves, structure = jax.tree.flatten((arguments, options))
+    key = (work, _quick, structure, *map(_kind, leaves))
+    with self._lock:
+      if key not in self._made:
+        # Of one function JAX keeps all that it traced: each program is of a function of its own.
+        own = functools.wraps(self._function)(lambda *x, **y: self._function(*x, **y))
+        self._made[key] = jax.jit(own, compiler_options=options_for(work), **self._arguments)
+        if len(self._made) > MOST_PROGRAMS:
+          self._made.popitem(last=False)
+        if len(self._made) % 8 in (0, 2):  # it takes 30 ms
+          return_memory()
+      self._made.move_to_end(key)
+      return self._made[key]
 
-  def __getitem__(self, work: Work) -> Any:
-    program: Any = super().__getitem__(work)
-    number = program._cache_size()
-    if number > MOST_PROGRAMS:
-      program.clear_cache()
-    if number > self._numbers.get(work, 0) and number % 8 == 1:  # it takes 30 ms
-      return_memory()
-    self._numbers[work] = number
-    return program
+  def __getitem__(self, work: Work) -> Callable:
+    return lambda *x, **y: self.of(work, *x, **y)(*x, **y)
 
   def __call__(self, *arguments: Any, **options: Any) -> Any:
     return self[Work.PLAIN](*arguments, **options)
+
+
+def _kind(x: Any) -> Hashable:
+  """Returns the shape of an array, the type of a number, and itself of anything else."""
+  if isinstance(x, np.ndarray | jax.Array):
+    return x.shape
+  return type(x) if isinstance(x, int | float | np.generic) else x
+
+
+@contextlib.contextmanager
+def quickly() -> Iterator[None]:
+  """Compiles new programs of the block in half the time or less; they run several times slower.
+
+  For trying things. Other threads do the same meanwhile.
+  """
+  global _quick
+  before, _quick = _quick, True
+  try:
+    yield
+  finally:
+    _quick = before
 
 
 def return_memory() -> None:
@@ -124,7 +159,8 @@ def return_memory() -> None:
 
 def options_for(work: Work) -> dict[str, Any] | None:
   """Returns those options for a kind of work that the installed XLA takes, None without any."""
-  return {name: x for name, x in _WISHES[work].items() if _is_taken(name, x)} or None
+  wishes = _WISHES[work] | (_QUICK if _quick and work is not Work.PLAIN else {})
+  return {name: x for name, x in wishes.items() if _is_taken(name, x)} or None
 
 
 @functools.cache

@@ -19,7 +19,7 @@ import pytest
 import games.game
 import rebel_jax
 from docs.cells import as_markdown
-from rebel_jax.config import own
+from rebel_jax.config import allowed
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import targets
 
@@ -97,7 +97,7 @@ def own_registry(monkeypatch):
   """Keeps parts of its own that a page adds from other tests."""
   monkeypatch.setattr(targets, "TARGETS", targets.TARGETS)
   with contextlib.ExitStack() as stack:
-    for known in (games.game._REGISTRY, *own._KINDS.values()):
+    for known in (games.game._REGISTRY, *allowed._KINDS.values()):
       stack.enter_context(mock.patch.dict(known))
     yield
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from games.arrays import (
+  Count,
   Rows,
+  Share,
   check_fields,
   check_rows,
   checked,
   integers,
-  is_whole,
   lookup,
   short,
 )
@@ -67,9 +68,9 @@ class BetSizes:
 
   fractions: Sizes
   all_in: bool = True
-  max_raises: int | None = None
-  all_in_after: int | None = None
-  near_all_in: float | None = None
+  max_raises: Count | None = None
+  all_in_after: Count | None = None
+  near_all_in: Share | None = None
   second: Sizes | None = None
   donk: tuple[tuple[Size, ...], ...] | None = None
 
@@ -78,16 +79,9 @@ class BetSizes:
       _check_sizes(rounds)
     if self.donk is not None:
       _check_sizes((self.donk,))
-    near = self.near_all_in
-    for name in ("max_raises", "all_in_after"):
-      most = getattr(self, name)
-      if most is not None and not is_whole(most, 0):
-        raise ValueError(f"{name}={short(most)} must be a whole number, or None for any number")
     check_fields(self)
-    if near is not None and not 0 < near <= 1:
-      raise ValueError(
-        f"near_all_in={short(near)} must be a share of the chips, above 0 and at most 1"
-      )
+    if self.near_all_in == 0:
+      raise ValueError("near_all_in=0 must be a share of the chips, above 0 and at most 1")
 
   @classmethod
   @checked

@@ -4,11 +4,20 @@ These are the rules themselves, with every bet size; `abstraction` picks the siz
 """
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from games.arrays import Rows, check_fields, is_whole, lookup, short, with_columns
+from games.arrays import (
+  Player,
+  Rows,
+  check_fields,
+  checked,
+  is_whole,
+  lookup,
+  short,
+  with_columns,
+)
 
 # Columns of a state of the betting.
 (
@@ -16,6 +25,8 @@ from games.arrays import Rows, check_fields, is_whole, lookup, short, with_colum
 ) = range(11)  # fmt: skip
 FOLD, CALL, FIRST_BET = range(3)  # actions of hold'em; bets follow each other
 _MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
+Stack = Annotated[int, (1, _MAX_CHIPS)]
+Stake = Annotated[int, (0, _MAX_CHIPS)]
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
 
 
@@ -53,46 +64,31 @@ class Betting:
       than there are.
   """
 
-  stacks: tuple[int, int] = (20_000, 20_000)
-  paid: tuple[int, int] = (1_000, 1_000)
-  big_blind: int = 100
-  first_to_act: tuple[int, ...] = (0,)
-  dead: int = 0
+  stacks: tuple[Stack, Stack] = (20_000, 20_000)
+  paid: tuple[Stake, Stake] = (1_000, 1_000)
+  big_blind: Stack = 100
+  first_to_act: tuple[Player, ...] = (0,)
+  dead: Stake = 0
   tells_bettor: bool = False
-  rake: float = 0.0
-  rake_cap: int | None = None
+  rake: Annotated[float, (0, 0.5)] = 0.0
+  rake_cap: Stake | None = None
 
   def __post_init__(self):
-    for field in ("stacks", "paid"):
-      value = getattr(self, field)
-      if not isinstance(value, tuple) or len(value) != 2:
-        raise ValueError(
-          f"{field}={short(value)} must be two numbers of chips, one for each player"
-        )
-      for chips in value:
-        check_chips(field, chips, at_least=1 if field == "stacks" else 0)
-    check_chips("big_blind", self.big_blind, at_least=1)
-    check_chips("dead", self.dead, at_least=0)
     check_fields(self)
-    if not 0 <= self.rake <= 0.5:
-      raise ValueError(f"rake={short(self.rake)} must be a share of the pot from 0 to 0.5")
-    if self.rake_cap is not None:
-      check_chips("rake_cap", self.rake_cap, at_least=0)
     if max(self.paid) > self.stack:
       raise ValueError(
         f"paid={self.paid} is more than the smaller of stacks={self.stacks}; at most "
         f"{self.stack} can be in"
       )
-    if not self.first_to_act or any(p not in (0, 1) for p in self.first_to_act):
-      raise ValueError(
-        f"first_to_act={short(self.first_to_act)} must be 0s and 1s, one for each round"
-      )
+    if not self.first_to_act:
+      raise ValueError("first_to_act=() must be 0s and 1s, one for each round")
 
   @classmethod
+  @checked
   def with_blinds(
     cls,
     stacks: tuple[int, int],
-    blinds: tuple[int, int],
+    blinds: tuple[Stake, Stake],
     big_blind: int,
     first_to_act: tuple[int, ...],
   ) -> "Betting":
@@ -102,8 +98,6 @@ class Betting:
       ValueError: as of the class.
     """
     unblinded = cls(stacks, (0, 0), big_blind, first_to_act)
-    for chips in blinds:
-      check_chips("blinds", chips, at_least=0)
     first, second = (min(x, unblinded.stack) for x in blinds)
     return dataclasses.replace(unblinded, paid=(first, second))
 

@@ -87,14 +87,13 @@ class Deck:
     """Returns the names of several cards, such as `3s7hTdKs`."""
     return "".join(self.name(card) for card in cards)
 
+  @checked
   def parse(self, text: str, *, field: str = "cards") -> tuple[int, ...]:
     """Reads cards such as `3s7hTdKs` or `3♠ 7♥ T♦ K♠`.
 
     Raises:
       ValueError: a card is not in the deck or is named twice; `field` names it.
     """
-    if not isinstance(text, str):
-      raise ValueError(f"{field}={short(text)} must be a string of cards: {self.names(range(2))!r}")
     plain = text.translate(_SYMBOLS).replace("10", "T").replace(" ", "").replace(",", "")
     known = {self.name(card): card for card in range(self.num_cards)}
     cards = []

@@ -9,11 +9,11 @@ import math
 import re
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from games.arguments import check_fields, check_integer, checked, short
+from games.arguments import check_fields, checked, short
 from games.poker.cards import Deck
 
 ALL_IN = math.inf  # as a fraction of the pot: all one's chips
@@ -51,10 +51,10 @@ class Plus:
     ValueError: it is not such a number.
   """
 
-  number: int
+  number: Annotated[int, (1, 1_000_000)]
 
   def __post_init__(self):
-    check_integer("number", self.number, most=1_000_000)
+    check_fields(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,12 +69,11 @@ class Geometric:
     ValueError: one is not such a number.
   """
 
-  bets: int
+  bets: Annotated[int, (1, 9)]
   most: float = ALL_IN
 
   def __post_init__(self):
     check_fields(self)
-    check_integer("bets", self.bets, most=9)
     if not 0.01 <= self.most <= 1000 and self.most != ALL_IN:
       raise ValueError(f"most={short(self.most)} of the pot must be from 0.01 to 1000")
 
@@ -83,6 +82,7 @@ Size = float | Times | Plus | Geometric
 Sizes = tuple[tuple[tuple[Size, ...], ...], ...]
 
 
+@checked
 def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
   """Returns the sizes that a string names, by round and by how many raises there have been.
 
@@ -97,8 +97,6 @@ def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
   Raises:
     ValueError: a size is not understood, or is a multiple of a bet where nobody has bet.
   """
-  if not isinstance(text, str):
-    raise ValueError(f"{field}={short(text)} must be a string of bet sizes: {_FORMS}")
   given = text.lower().split("|")
   if len(given) > rounds:
     raise ValueError(

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.arguments import short
 from games.poker import betting
 
 NAMES = ("stack", "pot", "bets", "board")
@@ -57,25 +58,26 @@ def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
   pot = _range("pot", how["pot"]) if "pot" in how else None
   if pot is not None and (pot[0] % 2 or pot[1] % 2 or pot[0] < 2 or paid[0] != paid[1]):
     raise ValueError(
-      f"vary pot={how['pot']!r} must be from an even number of chips, at least 2, to another, and "
-      "of a game that both players have paid the same for"
+      f"vary pot={short(how['pot'])} must be from an even number of chips, at least 2, to "
+      "another, and of a game that both players have paid the same for"
     )
   stacks = _range("stack", how["stack"]) if "stack" in how else None
   most = max(paid) if pot is None else pot[1] // 2
   least = stack if stacks is None else stacks[0]
   if least <= most:
-    named = [f"{name}={how[name]!r}" for name in ("stack", "pot") if name in how]
+    named = [f"{name}={short(how[name])}" for name in ("stack", "pot") if name in how]
     raise ValueError(
       f"vary {' and '.join(named) or 'without stack'} may leave nothing to bet: stacks must be "
       f"above what each player has put into the pot, at most {most} of at least {least}"
     )
   if "board" in how and (how["board"] != "random" or not game.board):
     raise ValueError(
-      f"vary board={how['board']!r} must be 'random', in a game that starts with cards on the board"
+      f"vary board={short(how['board'])} must be 'random', in a game that starts with cards "
+      "on the board"
     )
   bets = _spread(how["bets"]) if "bets" in how else None
   if bets is not None and not game.bets.thousandths.any():
-    raise ValueError(f"vary bets={how['bets']!r} needs bets that are fractions of the pot")
+    raise ValueError(f"vary bets={short(how['bets'])} needs bets that are fractions of the pot")
   return Fresh(stacks, pot, bets, "board" in how)
 
 
@@ -137,7 +139,8 @@ def _range(name: str, value: Any) -> tuple[int, int]:
   low, high = (int(found[1]), int(found[2])) if found else (1, 0)
   if low > high:
     raise ValueError(
-      f"vary {name}={value!r} must be LOW-HIGH, two whole numbers of chips such as '3000-12000'"
+      f"vary {name}={short(value)} must be LOW-HIGH, two whole numbers of chips, such as "
+      "'3000-12000'"
     )
   return low, high
 
@@ -148,5 +151,5 @@ def _spread(value: Any) -> float:
   except (TypeError, ValueError, OverflowError):
     spread = -1.0
   if isinstance(value, bool) or not 0 <= spread <= 1:
-    raise ValueError(f"vary bets={value!r} must be a part of the pot, a number from 0 to 1")
+    raise ValueError(f"vary bets={short(value)} must be a part of the pot, a number from 0 to 1")
   return spread

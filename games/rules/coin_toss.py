@@ -1,8 +1,10 @@
 """Coin Toss (thesis, section 5.1.1): the game that shows what safe subgame solving is for."""
 
+from typing import Annotated
+
 import numpy as np
 
-from games.arrays import check_integer, is_finite, short
+from games.arrays import checked, is_finite, short
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, register
 
 HEADS, TAILS, FORFEIT = range(3)  # what player 1 answers
@@ -32,13 +34,15 @@ class CoinToss(Game):
   )
   num_infostates = 2
 
-  def __init__(self, sell: tuple[float, float] = (0.5, -0.5), num_subgames: int = 1):
-    values = tuple(sell) if isinstance(sell, (tuple, list)) else ()
-    if len(values) != 2 or not all(is_finite(x) for x in values):
+  @checked
+  def __init__(
+    self,
+    sell: tuple[float, float] = (0.5, -0.5),
+    num_subgames: Annotated[int, (1, _MAX_SUBGAMES)] = 1,
+  ):
+    if not all(is_finite(x) for x in sell):
       raise ValueError(f"sell={short(sell)} must be two finite numbers: for heads and for tails")
-    self.sell = (float(values[0]), float(values[1]))
-    num_subgames = check_integer("num_subgames", num_subgames, most=_MAX_SUBGAMES)
-    self.num_subgames = num_subgames
+    self.sell, self.num_subgames = (float(sell[0]), float(sell[1])), num_subgames
     self.num_actions = _FIRST_SUBGAME + (num_subgames if num_subgames > 1 else 0)
     self._sold = 2 + num_subgames  # the first state of the end
 

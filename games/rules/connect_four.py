@@ -1,12 +1,16 @@
 """Connect four."""
 
+from typing import Annotated
+
 import jax.numpy as jnp
 import numpy as np
 
-from games.arguments import check_integer
+from games.arguments import checked
 from games.game import register
 from games.perfect_information import Stones, has_line, planes
 from games.public_tree import PLAYER_0, PLAYER_1, TERMINAL
+
+Size = Annotated[int, (1, 100)]
 
 
 class ConnectFour(Stones):
@@ -22,9 +26,8 @@ class ConnectFour(Stones):
 
   name = "connect_four"
 
-  def __init__(self, width: int = 7, height: int = 6, in_a_row: int = 4):
-    sizes = {"width": width, "height": height, "in_a_row": in_a_row}
-    width, height, in_a_row = (check_integer(x, y, most=100) for x, y in sizes.items())
+  @checked
+  def __init__(self, width: Size = 7, height: Size = 6, in_a_row: Size = 4):
     if in_a_row > max(width, height):
       raise ValueError(
         f"in_a_row={in_a_row} must fit on a board of width={width} and height={height}"

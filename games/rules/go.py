@@ -1,11 +1,13 @@
 """Go on small boards."""
 
+from typing import Annotated
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from games.arguments import check_integer, kind_of, short
+from games.arguments import Positive, checked, short
 from games.game import register
 from games.perfect_information import Stones, by_letters, planes
 from games.public_tree import TERMINAL
@@ -34,12 +36,17 @@ class Go(Stones):
 
   name = "go"
 
-  def __init__(self, size: int = 5, komi: float = 7.5, max_moves: int | None = None):
-    self.size = size = check_integer("size", size, least=2, most=19)
-    if not kind_of(float)[0](komi) or abs(komi) > size**2:
+  @checked
+  def __init__(
+    self,
+    size: Annotated[int, (2, 19)] = 5,
+    komi: float = 7.5,
+    max_moves: Positive | None = None,
+  ):
+    if abs(komi) > size**2:
       raise ValueError(f"komi={short(komi)} must be a number, at most the points of the board")
-    most = 2 * size**2 if max_moves is None else max_moves
-    self.komi, self.max_moves = komi, check_integer("max_moves", most)
+    self.size, self.komi = int(size), komi
+    self.max_moves = int(2 * size**2 if max_moves is None else max_moves)
     self.num_points = size**2
     self.num_actions = self.num_points + 1
     self._next_to = _next_to(size)

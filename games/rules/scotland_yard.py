@@ -9,8 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arguments import unknown_name
-from games.arrays import check_integer, is_whole, lookup, short
+from games.arrays import (
+  Positive,
+  checked,
+  lookup,
+  short,
+  unknown_name,
+)
 from games.game import CHANCE, TERMINAL, Game, MoverMoves, register
 from games.rules.scotland_yard_maps import MAPS, Map
 
@@ -71,18 +76,18 @@ class ScotlandYard(Game):
 
   name = "scotland_yard"
 
+  @checked
   def __init__(
     self,
     map_name: str | Map = "glasses",
-    rounds: int = 5,
+    rounds: Positive = 5,
     reveals: tuple[int, ...] = (),
     remembers: bool = True,
   ):
-    if not isinstance(map_name, Map) and (not isinstance(map_name, str) or map_name not in MAPS):
+    if not isinstance(map_name, Map) and map_name not in MAPS:
       raise ValueError(unknown_name("map_name", map_name, MAPS))
-    check_integer("rounds", rounds)
-    shown = tuple(reveals) if isinstance(reveals, tuple | list) else (None,)
-    if any(not is_whole(x, 1, rounds) for x in shown):
+    shown = tuple(reveals)
+    if any(not 1 <= x <= rounds for x in shown):
       raise ValueError(f"reveals={short(reveals)} must be integers from 1 to rounds={rounds}")
     self.map = map_name if isinstance(map_name, Map) else MAPS[map_name]
     self.rounds, self.reveals = rounds, shown

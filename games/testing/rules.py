@@ -2,14 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arrays import as_array, check_integer, check_rows, checked, one
+from games.arrays import as_array, check_rows, checked, one
 from games.build import build_public_tree, stack_trees, take
 from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import LEAF, PADDING, PublicTree, group_of
@@ -172,7 +172,11 @@ class _Question(NamedTuple):
 
 @checked
 def check_rules(
-  game: Game, states: np.ndarray | None = None, *, num_playouts: int = 32, seed: int = 0
+  game: Game,
+  states: np.ndarray | None = None,
+  *,
+  num_playouts: Annotated[int, (1, 10**6)] = 32,
+  seed: int = 0,
 ) -> None:
   """Checks that the methods of `game` answer alike on numpy's arrays and on JAX's.
 
@@ -191,7 +195,6 @@ def check_rules(
     AssertionError: a method cannot be traced or answers otherwise; the message says which.
     ValueError: `states` are of another shape, or `num_playouts` is not from 1 to a million.
   """
-  check_integer("num_playouts", num_playouts, most=10**6)
   states = _play_at_random(game, num_playouts, seed) if states is None else as_array(states)
   check_rows("states", states, (len(states), *np.shape(game.initial_state())), "(n, S)")
   require(

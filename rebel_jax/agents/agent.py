@@ -15,14 +15,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import Game
-from games.arrays import checked, one, short
+from games.arrays import (
+  Positive,
+  checked,
+  one,
+  short,
+)
 from rebel_jax.agents.belief_agent import MOST_GAMES, Agent, Searcher, StreetSearcher
-from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, prepare
+from rebel_jax.agents.dealer import (
+  Move,
+  SearchingSeat,
+  check_turn,
+  child_after,
+  moves_at,
+  prepare,
+)
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
+from rebel_jax.config.config import DeepCFR
+from rebel_jax.evaluation.average_evaluator import AverageEvaluator
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import made_on_device, make_ground, make_search, make_state_network
-from solvers import GTCFR, validation
+from solvers import GTCFR
 from solvers.growing import Found, How, PublicState, TreeGround, follow_action, longest_wait
 from solvers.xla import work_on_trees
 
@@ -44,7 +58,7 @@ class ChainSearcher:
     *,
     simulations: int | None = None,
     per_update: float | None = None,
-    num_games: int = 1,
+    num_games: Positive = 1,
     seed: int = 0,
   ):
     """Prepares the searches; the first one compiles.
@@ -61,7 +75,7 @@ class ChainSearcher:
         tree is too large to be written out.
       ValueError: a number is not allowed.
     """
-    self._room = validation.check_integer("num_games", num_games)
+    self._room = num_games
     config = checked_numbers(policy).config
     self.game = game = config.make_game()
     self.settings: GTCFR = make_search(
@@ -180,6 +194,50 @@ class ChainAgent(SearchingSeat):
     return super()._found()
 
 
+class AverageSearcher:
+  """The average policy of Deep CFR's network, of which agents share one: nothing is searched.
+
+  Attributes:
+    game, tree: what the agents play.
+    policy: `[N, H]`.
+    most_games: see `Searcher`.
+  """
+
+  most_games: int | None = None
+
+  @checked
+  def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):
+    """Computes the policy from what `rebel_jax.load` gave; the rest is not looked at."""
+    del num_games, seed
+    config = checked_numbers(policy).config
+    network = AverageEvaluator(config)
+    self.game, self.tree = config.make_game(), network.tree
+    self.policy = np.asarray(network.policy(policy.params))
+
+  @checked
+  def agent(self, *, seed: int = 0) -> "AverageAgent":
+    """Returns an agent that plays so."""
+    return AverageAgent(self, seed=seed)
+
+
+class AverageAgent(SearchingSeat):
+  """Plays one game at a time from one seat, as `Agent` is used."""
+
+  pending = False
+
+  def _begin(self) -> None:
+    self._node = 0
+
+  def choices(self) -> dict[Move, float]:
+    own = self.searcher
+    check_turn(self.player, int(own.tree.kind[self._node]))
+    moves = moves_at(own.tree, self._node, self.player, self.infostate)
+    return {move: float(own.policy[child, move.infostate]) for move, child in moves}
+
+  def _follow(self, action: int) -> None:
+    self._node = child_after(self.searcher.tree, self._node, action)
+
+
 __all__ = [
   "Agent",
   "Searcher",
@@ -195,6 +253,8 @@ def searcher_of(policy: Policy) -> type[Any]:
   """Returns the kind of searcher that agents of a trained network share."""
   if policy.config.grows:
     return ChainSearcher
+  if isinstance(policy.config.search, DeepCFR):
+    return AverageSearcher
   return StreetSearcher if made_on_device(policy.config, policy.config.make_game()) else Searcher
 
 

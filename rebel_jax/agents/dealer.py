@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game, PublicTree
-from games.arguments import checked
+from games.arguments import Count, Player, checked
 from games.origin import origin_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array
@@ -108,8 +108,13 @@ class Dealer:
     self.history.append(int(move.action))
 
   def payoff(self) -> float:
-    """Returns the payoff of player 0 in a finished game; player 1 loses as much."""
-    assert self.actor == TERMINAL
+    """Returns the payoff of player 0 in a finished game; player 1 loses as much.
+
+    Raises:
+      ValueError: the game is not over.
+    """
+    if self.actor != TERMINAL:
+      raise ValueError(f"history={self.history} has no payoff: the game goes on")
     return self.game.payoff(self.state, self.infostates)
 
   def is_over(self) -> bool:
@@ -171,21 +176,22 @@ class Seat(abc.ABC):
   Attributes:
     player: the seat, 0 or 1.
     infostate: what the player holds.
+    dealer: of the match or the table.
   """
+
+  dealer: Any
 
   def __init__(self, seed: int = 0):
     self.player = self.infostate = 0
     self._rng = np.random.default_rng(seed)
 
   @checked
-  def start(self, player: int, infostate: int) -> None:
+  def start(self, player: Player, infostate: Count) -> None:
     """Begins a game in seat `player`, holding `infostate`.
 
     Raises:
       ValueError: there is no such seat or infostate.
     """
-    validation.check_player(player)
-    validation.check_integer("infostate", infostate, least=0)
     self.player, self.infostate = player, infostate
     self._begin()
 
@@ -275,7 +281,6 @@ def prepare(agents: Iterable[SearchingSeat]) -> None:
 
 
 Bets = tuple[tuple[tuple[int, ...], int], ...]  # histories, and chips that were bet after them
-Answers = dict[tuple[Bets, int], Widened]  # for all bets that were added, and the agent's seat
 
 
 class NestedAgent(Seat):
@@ -284,89 +289,66 @@ class NestedAgent(Seat):
   A bet off the tree is added to it, and what follows is solved so that the other gets no more than
   its best response to the blueprint gets at that decision (thesis, section 5.1.7); the solution
   becomes part of the blueprint, so further bets are answered in the same way. Its own bets are
-  those of its tree. A `Seat` of matches, whose game may have other bets than the blueprint's.
+  those of its tree. The game of the match is its `dealer`'s, and may have other bets.
 
   Attributes:
     game: as it was widened so far in this hand.
-    player: the seat, 0 or 1.
-    infostate: what the agent holds.
+    player, infostate, dealer: see `Seat`.
   """
 
   @checked
   def __init__(
-    self,
-    game: Holdem,
-    tree: PublicTree,
-    policy: Array,
-    *,
-    played: Holdem | None = None,
-    num_iterations: int = 512,
-    answers: Answers | None = None,
-    seed: int = 0,
+    self, game: Holdem, tree: PublicTree, policy: Array, *, num_iterations: int = 512, seed: int = 0
   ):
     """Sits down with a blueprint.
 
     Args:
       game, tree, policy: the blueprint's; `[N, H]` on the whole tree.
-      played: the game of the match, if its actions are numbered otherwise than the blueprint's;
-        the same but for its bets.
       num_iterations: as for `solvers.answer_bet`.
-      answers: found before; agents that share a dictionary answer every bet once.
       seed: of the agent's moves.
     """
-    self._blueprint = Widened(game, tree, np.asarray(policy, float))
-    self._played = played
-    self._num_iterations = num_iterations
-    self._answers: Answers = {} if answers is None else answers
     super().__init__(seed)
+    self._blueprint = Widened(game, tree, np.asarray(policy, float))
+    self._num_iterations = num_iterations
+    # For all bets that were added, and the agent's seat.
+    self._answers: dict[tuple[Bets, int], Widened] = {}
     self._begin()
 
   def _begin(self) -> None:
     self._added: Bets = ()
     self._use(self._blueprint, 0)
-    self._state = (self._played or self.game).initial_state()
 
   def _use(self, found: Widened, node: int) -> None:
     self.game, self._tree, self._policy = found
     self._node = node
 
-  def widen_match(self, played: Game) -> None:
-    """Takes note that the game of the match has bets more than before, such as one just made."""
-    assert isinstance(played, Holdem)
-    self._played = played
+  def _amounts(self) -> list[int]:
+    """Returns the chips that a player has in the pot after each bet of the agent's tree here."""
+    return self.game.amounts(np.asarray(self._tree.state)[self._node][None])[0].tolist()
 
   def choices(self) -> dict[Move, float]:
     """See `Seat`; moves are numbered as in the match."""
-    held = self.infostate
-    return {
-      Move(self._in_match(action), held): float(self._policy[child, held])
-      for (action, _), child in moves_at(self._tree, self._node, self.player, held)
-    }
+    held, amounts = self.infostate, self._amounts()
+    there = self.dealer.game.amounts(self.dealer.state[None])[0].tolist()
+    found = {}
+    for (action, _), child in moves_at(self._tree, self._node, self.player, held):
+      bet = action not in (FOLD, CALL)
+      in_match = FIRST_BET + there.index(amounts[action - FIRST_BET]) if bet else action
+      found[Move(in_match, held)] = float(self._policy[child, held])
+    return found
 
   def _follow(self, action: int) -> None:
-    """Takes note of a public action, numbered as in the match."""
-    played = self.game if self._played is None else self._played
+    """Takes note of a public action, numbered as in the match; solves the answer to a new bet."""
+    played: Holdem = self.dealer.game
     if FIRST_BET <= action < played.burn:
-      self.observe_bet(int(played.amounts(self._state[None])[0, action - FIRST_BET]))
+      before = played.state_after(self.dealer.history[:-1])
+      chips = int(played.amounts(before[None])[0, action - FIRST_BET])
+      if chips not in self._amounts():
+        self._widen(chips)
+      own = FIRST_BET + self._amounts().index(chips)
     else:
       own = action if action < FIRST_BET else action - played.burn + self.game.burn
-      self._node = child_after(self._tree, self._node, own)
-    self._state = played.next_states(self._state[None], np.array([action]))[0]
-
-  def observe_bet(self, chips: int) -> None:
-    """Takes note of a bet by the chips that the bettor then has in the pot; solves if it must.
-
-    Raises:
-      ValueError: the bet is not legal, or it is the agent's own and not in its tree.
-    """
-    state = np.asarray(self._tree.state)[self._node][None]
-    amounts = self.game.amounts(state)[0].tolist()
-    if chips not in amounts:
-      if int(self._tree.kind[self._node]) == self.player:
-        raise ValueError(f"bet={chips} is not in the tree of the agent that makes it")
-      self._widen(chips)
-      amounts = self.game.amounts(state)[0].tolist()
-    self._node = child_after(self._tree, self._node, FIRST_BET + amounts.index(chips))
+    self._node = child_after(self._tree, self._node, own)
 
   def _widen(self, chips: int) -> None:
     history = self._tree.history(self._node)
@@ -380,13 +362,3 @@ class NestedAgent(Seat):
       )  # fmt: skip
       self._answers[key] = found
     self._use(found, int(Placer(found.tree, by_state=True).places(self._tree)[self._node]))
-
-  def _in_match(self, action: int) -> int:
-    """Returns an action of the agent's game as the match numbers it."""
-    if self._played is None or action in (FOLD, CALL):
-      return action
-    chips = int(self.game.amounts(np.asarray(self._tree.state)[self._node][None])[0, action - 2])
-    amounts = self._played.amounts(self._state[None])[0].tolist()
-    if chips not in amounts:
-      raise ValueError(f"bet={chips} of the agent's tree is not in the game of the match")
-    return FIRST_BET + amounts.index(chips)

@@ -36,17 +36,17 @@ class UniformPlayer(Seat):
   @checked
   def __init__(self, game: Game, *, seed: int = 0):
     super().__init__(seed)
-    self._game: Any = game
+    self.game: Any = game
     self._begin()
 
   def _begin(self) -> None:
-    self._state = self._game.initial_state()
+    self._state = self.game.initial_state()
 
   def _follow(self, action: int) -> None:
-    self._state = self._game.next_states(self._state[None], np.array([action]))[0]
+    self._state = self.game.next_states(self._state[None], np.array([action]))[0]
 
   def choices(self) -> dict[Move, float]:
-    moves = self._game.moves(self._state, self.player, self.infostate)
+    moves = self.game.moves(self._state, self.player, self.infostate)
     return {Move(*move): 1.0 / len(moves) for move in moves}
 
   def act(self) -> Move:
@@ -65,14 +65,12 @@ class SimplePlayer(UniformPlayer):
   """
 
   @checked
-  def __init__(self, game: Game, name: str, *, seed: int = 0):
-    if not isinstance(game, Holdem):
-      raise ValueError(f"{name!r} plays hold'em, and not {game!r}")
+  def __init__(self, game: Holdem, name: str, *, seed: int = 0):
     super().__init__(game, seed=seed)
     self._wish = opponent(name).wish
 
   def act(self) -> Move:
-    game, state, held = self._game, self._state, self.infostate
+    game, state, held = self.game, self._state, self.infostate
     board = game.on_board(state[None])[0].tolist()
     shown = tuple(card for card in board if card >= 0)
     hand = tuple(game.hole_cards[held].tolist())
@@ -239,7 +237,7 @@ def play_games(
   num_games: int,
   seed: int = 0,
   duplicate: bool = False,
-  progress: Callable[[int, int], None] | None = None,
+  progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[PlayedGame]:
   """Plays the games of a match; arguments as for `play_match`.
 
@@ -251,7 +249,6 @@ def play_games(
     ValueError: as `play_match`.
   """
   num_games = validation.check_even("num_games", num_games, least=4, most=10**6)
-  duplicate = validation.check_bool("duplicate", duplicate)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
   tables: list[PlayedGame] = []
@@ -259,6 +256,8 @@ def play_games(
     seat, dealer = number % 2, Dealer(game)
     players: list[Seat] = [first(one), second(other)]
     players = players[::-1] if seat else players
+    for seated in players:
+      seated.dealer = dealer
     dealer.deal(rng)
     if duplicate and seat:
       dealer.infostates = list(tables[-1].dealer.infostates)
@@ -272,8 +271,7 @@ def play_games(
     for table in running:
       table.settle_chance(rng)
     running = [table for table in running if not table.dealer.is_over()]
-    if progress is not None:
-      progress(num_games - len(running), num_games)
+    progress(num_games - len(running), num_games)
     everyone = [player for table in running for player in table.players]
     prepare(player for player in everyone if isinstance(player, SearchingSeat))
     for table in running:
@@ -287,9 +285,10 @@ def _check_players(game: Game, players: Sequence[Seat]) -> None:
   for known in policies.values():
     check_tree_of(game, known.tree)
     check_whole(known.tree, known.policy, None)
-  for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, SearchingSeat)):
-    if not same_rules(searcher.game, game):
-      raise ValueError(f"the agent plays {searcher.game!r}, and the match is of {game!r}")
+  own = [x.searcher if isinstance(x, SearchingSeat) else x for x in players]
+  for other in {id(x.game): x.game for x in own if hasattr(x, "game")}.values():
+    if not same_rules(other, game):
+      raise ValueError(f"the agent plays {other!r}, and the match is of {game!r}")
 
 
 _MOST_PAIRS = 2**24  # entries of a table of pairs at every node
@@ -301,50 +300,39 @@ SHARES = "shares of the pot if nobody bet any more"
 Progress = Callable[[int, int], None]  # (done, in all)
 
 
-class Estimator(NamedTuple):
-  """AIVAT estimates of games that `Agent`s played.
+def estimate(
+  recorder: solvers.metrics.HandRecorder,
+  played: Sequence[PlayedGame],
+  known: Sequence[int],
+  progress: Progress = lambda done, total: None,
+) -> list[float]:
+  """Returns the first player's payoff in each game, estimated by `solvers.metrics.aivat`.
 
-  Attributes:
+  Args:
     recorder: of the games, by a value function.
-    values: what that function is, in words.
+    played: games.
+    known: which of the match's players are `Agent`s: 0, 1 or both, each of whom gives an estimate;
+      the mean counts.
+    progress: called with games done, and in all.
   """
-
-  recorder: solvers.metrics.HandRecorder
-  values: str
-
-  def estimates(
-    self,
-    played: Sequence[PlayedGame],
-    known: Sequence[int],
-    progress: Progress = lambda done, total: None,
-  ) -> list[float]:
-    """Returns the first player's payoff in each game, estimated by `solvers.metrics.aivat`.
-
-    Args:
-      played: games.
-      known: which of the match's players are such agents: 0, 1 or both, each of whom gives an
-        estimate; the mean counts.
-      progress: called with games done, and in all.
-    """
-    found = []
-    for number, game in enumerate(played):
-      each = [(1 - 2 * first) * solvers.metrics.aivat(self._record(game, first)) for first in known]
-      found.append(float(np.mean(each)))
-      progress(number + 1, len(played))
-    return found
-
-  def _record(self, played: PlayedGame, known: int) -> solvers.metrics.HandRecord:
-    """Returns the record of a game in which that player of the match is the known one."""
-    agent: Any = played.players[played.seat ^ known]
-    told: list[int | None] = list(played.dealer.infostates)
-    told[played.seat ^ known] = None
-    return self.recorder.record(tuple(played.dealer.history), (told[0], told[1]), agent.rows)
+  found = []
+  for number, game in enumerate(played):
+    each = []
+    for first in known:
+      seat, told = game.seat ^ first, list[int | None](game.dealer.infostates)
+      agent: Any = game.players[seat]
+      told[seat] = None
+      record = recorder.record(tuple(game.dealer.history), (told[0], told[1]), agent.rows)
+      each.append((1 - 2 * first) * solvers.metrics.aivat(record))
+    found.append(float(np.mean(each)))
+    progress(number + 1, len(played))
+  return found
 
 
 def make_estimator(
   game: Game, progress: Callable[[float], None] = lambda share: None
-) -> Estimator | None:
-  """Returns an estimator, its value function fixed; None where the game is unfit.
+) -> tuple[solvers.metrics.HandRecorder, str] | None:
+  """Returns a recorder for `estimate`, and its value function in words; None for unfit games.
 
   The value function is that of a short solution of the whole game where that is small, else in
   hold'em what shares of the pot say (`solvers.metrics.PotShares`), else zero. Games of hidden moves
@@ -369,7 +357,7 @@ def make_estimator(
     values, words = solvers.metrics.zero_values(tree), ZERO
   else:
     return None
-  return Estimator(solvers.metrics.HandRecorder(game, values), words)
+  return solvers.metrics.HandRecorder(game, values), words
 
 
 class AgentStrategy(Strategy):

@@ -70,7 +70,7 @@ class ReBeLSearch:
   kind: ClassVar[str] = "ReBeL's searches"
   # Options of commands that are about searches of this kind, and those of them that agents take.
   options: ClassVar[tuple[str, ...]] = (
-    "playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe",
+    "playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe", "trajectories",
   )  # fmt: skip
   agent_options: ClassVar[tuple[str, ...]] = ("iterations", "algorithm", "depth")
   # Subgames solved in a step, and examples of each in the buffer.
@@ -188,9 +188,41 @@ class PerfectSearch(GrowingSearch):
   never_resign: ClassVar[float] = 0.2  # of games in which players may
 
 
+@dataclasses.dataclass(frozen=True)
+class DeepCFR:
+  """Deep CFR: networks learn regrets of sampled traversals of the whole game; nothing is searched.
+
+  A lane is a traversal for each player in an iteration, which is a step; examples are traversals.
+
+  Attributes:
+    alternating: Let player 1 of an iteration respond to what player 0 has just learned, and not
+      both to what they played before.
+  """
+
+  alternating: bool = False
+
+  kind: ClassVar[str] = "the networks of Deep CFR"
+  options: ClassVar[tuple[str, ...]] = ()
+  agent_options: ClassVar[tuple[str, ...]] = ()
+  solves_per_lane: ClassVar[float] = 1.0
+  examples_per_solve: ClassVar[int] = 2
+  fused_network: ClassVar[bool] = False
+  late_iterations: ClassVar[int] = 0
+  vary: ClassVar[tuple[tuple[str, Any], ...]] = ()
+
+  def describe(self, number: int | None) -> tuple[str, str]:
+    """Returns the decisions, of which there are so many, and the kind of traversal, in words."""
+    return f"{number} public decisions", "external sampling"
+
+  def check(self, game: str, rules: Game) -> None:
+    """Checks that a tree of the `rules` of the game named `game` can be written out."""
+    if not rules.written:
+      raise ConfigError(f"game={game!r} has no tree that is made beforehand, which Deep CFR needs")
+
+
 REBEL = ReBeLSearch()
-Search = ReBeLSearch | GrowingSearch
-KINDS = (ReBeLSearch, GrowingSearch, PerfectSearch)
+Search = ReBeLSearch | GrowingSearch | DeepCFR
+KINDS = (ReBeLSearch, GrowingSearch, PerfectSearch, DeepCFR)
 
 
 def check_kind(name: str, search: Search, preset: str) -> None:
@@ -304,7 +336,7 @@ class ScheduleSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-  """The settings of a training run; `search` is of one of three kinds, each with its own settings.
+  """The settings of a training run; `search` is of one of four kinds, each with its own settings.
 
   Attributes:
     preset: Preset that the defaults of all other settings come from.
@@ -320,7 +352,7 @@ class Config:
     ("num_faces", 4),
   )
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
-  search: ReBeLSearch | GrowingSearch | PerfectSearch = REBEL
+  search: ReBeLSearch | GrowingSearch | PerfectSearch | DeepCFR = REBEL
   self_play: SelfPlaySettings = SelfPlaySettings()
   network: NetworkSettings = NetworkSettings()
   learning: LearningSettings = LearningSettings()
@@ -331,14 +363,14 @@ class Config:
     """The search, where it is ReBeL's; ConfigError where it is another kind."""
     if isinstance(self.search, ReBeLSearch):
       return self.search
-    raise ConfigError(f"the searches of preset={self.preset!r} grow trees, and are not ReBeL's")
+    raise ConfigError(f"{self.search.kind} of preset={self.preset!r} are not ReBeL's searches")
 
   @property
   def growing(self) -> GrowingSearch:
     """The search, where it grows trees; ConfigError where it does not."""
     if isinstance(self.search, GrowingSearch):
       return self.search
-    raise ConfigError(f"the searches of preset={self.preset!r} are ReBeL's, and do not grow trees")
+    raise ConfigError(f"{self.search.kind} of preset={self.preset!r} do not grow trees")
 
   @property
   def grows(self) -> bool:
@@ -396,13 +428,41 @@ class Config:
   def from_dict(cls, fields: dict[str, Any]) -> "Config":
     """Returns the configuration that `to_dict` gave, of an earlier version too.
 
-    Missing settings take their defaults; those that are gone are ignored at theirs.
+    Args:
+      fields: by group; settings that are missing take their defaults; those that are gone, and
+        those of other searches, are ignored at theirs.
 
     Raises:
       ConfigError: there is a setting or group that is not one, or one that is gone with another
         value.
     """
-    return _read(cls(), fields)
+    settings = _ungrouped(fields, "config")
+    if "showdown_inputs" in settings:  # of earlier versions
+      settings["architecture"] = "showdowns" if settings.pop("showdown_inputs") else "mlp"
+    kind: Any = ReBeLSearch
+    if settings.get("simulations"):
+      # Earlier versions saved settings of all kinds, at zero where they had no part.
+      perfect = settings.get("td1_share") if "growing" in fields else "td1_share" in settings
+      kind = PerfectSearch if perfect else GrowingSearch
+    elif set(fields.get("search", ())) == {"alternating"}:
+      kind = DeepCFR
+    for before, now, factor in _RENAMED:
+      value = settings.pop(before, None)
+      if value is not None and kind is not ReBeLSearch:
+        settings[now] = factor * value
+    config = allowed.replace(cls(), search=kind())
+    known = allowed.flat(config)
+    config = allowed.replace(config, **{k: v for k, v in settings.items() if k in known})
+    others = {k: v for other in KINDS for k, v in vars(other()).items()} | _GONE
+    for name in sorted(settings.keys() - known.keys() - _OF_COMMANDS):
+      if name not in others:
+        raise unknown("field", name, known)
+      now = getattr(config.search, name, getattr(config.learning, name, others[name]))
+      if settings[name] != now and (settings[name] != others[name] or name in _PLAYED):
+        raise ConfigError(
+          f"{name}={settings[name]!r} is no setting of {kind.kind} any more; allowed is {now!r}"
+        )
+    return config
 
   @in_config_errors()
   def make_game(self) -> games.Game:
@@ -485,45 +545,6 @@ _GONE: dict[str, Any] = {
   "never_resign": 0.0,
 }
 _PLAYED = ("children", "temperature")
-
-
-def _read(default: Any, fields: Any) -> Any:
-  """Returns the configuration that `allowed.to_dict` made `fields` of.
-
-  Args:
-    default: a `Config` whose settings those that are missing take.
-    fields: by group; settings that are gone, and those of other searches, are ignored at their
-      defaults.
-
-  Raises:
-    ConfigError: there is a setting or group that is not one, or one that is gone with another
-      value.
-  """
-  settings = _ungrouped(fields, "config")
-  if "showdown_inputs" in settings:  # of earlier versions
-    settings["architecture"] = "showdowns" if settings.pop("showdown_inputs") else "mlp"
-  kind: Any = ReBeLSearch
-  if settings.get("simulations"):
-    # Earlier versions saved settings of all kinds, at zero where they had no part.
-    perfect = settings.get("td1_share") if "growing" in fields else "td1_share" in settings
-    kind = PerfectSearch if perfect else GrowingSearch
-  for before, now, factor in _RENAMED:
-    value = settings.pop(before, None)
-    if value is not None and kind is not ReBeLSearch:
-      settings[now] = factor * value
-  config = allowed.replace(default, search=kind())
-  known = allowed.flat(config)
-  config = allowed.replace(config, **{k: v for k, v in settings.items() if k in known})
-  others = {k: v for other in KINDS for k, v in vars(other()).items()} | _GONE
-  for name in sorted(settings.keys() - known.keys() - _OF_COMMANDS):
-    if name not in others:
-      raise unknown("field", name, known)
-    now = getattr(config.search, name, getattr(config.learning, name, others[name]))
-    if settings[name] != now and (settings[name] != others[name] or name in _PLAYED):
-      raise ConfigError(
-        f"{name}={settings[name]!r} is no setting of {kind.kind} any more; allowed is {now!r}"
-      )
-  return config
 
 
 def _ungrouped(fields: Any, group: str) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from typing import Any
 from games import LiarsDice
 from games.arguments import checked
 from rebel_jax.config.allowed import unknown
-from rebel_jax.config.config import Config, GrowingSearch, PerfectSearch
+from rebel_jax.config.config import Config, DeepCFR, GrowingSearch, PerfectSearch
 from solvers import tuning
 
 # An optimizer that learns several times more of each step and pays for it with time, and inputs
-# that tell small beliefs apart (docs/results/recipe.md).
+# that tell small beliefs apart (docs/results/training.md).
 MUON: dict[str, Any] = {
   "belief_roots": 2,
   "optimizer": "muon",
@@ -139,6 +139,47 @@ GROWING = (
 )
 
 
+# Deep CFR (docs/results/growing.md): networks, memories and traversals are a small machine's. Each
+# traversal is used so often that an iteration takes 300 gradient steps for each network.
+_DEEP: dict[str, Any] = {
+  "search": DeepCFR(alternating=True),
+  "lanes": 64,
+  "hidden_layers": 3,
+  "width": 64,
+  "activation": "relu",
+  "learning_rate": 3e-3,
+  "batch_size": 1_024,
+  "uses_per_example": 2_400.0,
+  "buffer_size": 2**19,
+  "examples": 51_200,
+  "report_every": 5,
+  "evaluate_every": 6_400,
+  "max_seconds": 600.0,
+}
+
+
+def _deep(preset: str, game: str, game_params: Any = (), **settings) -> Config:
+  fields = {"game": game, "game_params": game_params} | _DEEP | settings
+  return Config().replace(preset=f"deep_cfr_{preset}", **fields)
+
+
+DEEP = (
+  _deep(
+    "kuhn",
+    "kuhn_poker",
+    hidden_layers=2,
+    batch_size=256,
+    uses_per_example=200.0,
+    buffer_size=2**15,
+    examples=6_400,
+    evaluate_every=1_280,
+  ),
+  _deep("leduc", "leduc_poker"),
+  _deep("liars_dice_1x4f", "liars_dice", (("num_dice", 1), ("num_faces", 4))),
+  _deep("liars_dice_1x5f", "liars_dice", (("num_dice", 1), ("num_faces", 5))),
+)
+
+
 _EPOCH = 25_600
 
 
@@ -177,23 +218,7 @@ def _paper(num_dice: int, num_faces: int) -> Config:
   return config.replace(preset=f"{config.preset}_paper")
 
 
-def _small(preset: str, **settings) -> Config:
-  """A run of about a minute that shows a game being learned."""
-  defaults: dict[str, Any] = dict(
-    game=preset,
-    game_params=(),
-    lanes=32,
-    rows_fraction=1.0,
-    width=64,
-    buffer_size=16_384,
-    examples=20_000,
-    report_every=20,
-    evaluate_every=5_000,
-  )
-  return Config().replace(preset=preset, **(defaults | settings))
-
-
-# Found by measuring, see docs/results/recipe.md: short searches whose start is shared, and whose
+# Found by measuring, see docs/results/training.md: short searches whose start is shared, and whose
 # values are levelled; a deep, narrow network, which learns more than the paper's with two fifths of
 # the multiplications; and a buffer that forgets slowly.
 _RECIPE: dict[str, Any] = MUON | {
@@ -213,6 +238,20 @@ _RECIPE: dict[str, Any] = MUON | {
   # (docs/results/training.md).
   "eval_algorithm": "discounted_cfr",
 }
+
+
+def _small(preset: str, **settings) -> Config:
+  """A run of a minute that shows a game being learned."""
+  defaults: dict[str, Any] = _RECIPE | dict(
+    game=preset,
+    game_params=(),
+    lanes=32,
+    rows_fraction=1.0,
+    batch_size=256,
+    buffer_size=131_072,
+  )
+  return Config().replace(preset=preset, **(defaults | settings))
+
 
 # Larger games: their playthroughs take longer, and what short searches say of single infostates is
 # too wrong for them, so the last quarter of the examples comes of longer ones.
@@ -381,9 +420,20 @@ _ALL = (
   _paper(1, 5),
   _paper(1, 6),
   _paper(2, 3),
-  _small("kuhn_poker", depth=1, examples=10_000),
-  _small("leduc_poker", width=128, rows_fraction=0.7, examples=40_000),
-  _small("rock_paper_scissors", depth=1, examples=10_000),
+  _small("kuhn_poker", depth=1, examples=200_000, evaluate_every=50_000, final_playthroughs=1_024),
+  # Rounds of betting: its card is where values of chips are hardest to learn, and nowhere else is
+  # the network asked.
+  _small(
+    "leduc_poker",
+    depth="stage",
+    level_values=False,
+    lanes=64,
+    batch_size=512,
+    examples=800_000,
+    evaluate_every=200_000,
+    final_playthroughs=256,
+  ),
+  _small("rock_paper_scissors", depth=1, examples=10_000, evaluate_every=5_000),
   _SMALL_TEH_RUN,
   # Half to twice the stack, and bet sizes as in the paper; not the game that is evaluated.
   _SMALL_TEH_RUN.replace(
@@ -396,6 +446,7 @@ _ALL = (
   _HUNL_SMALL,
   _HUNL_PAPER,
   *GROWING,
+  *DEEP,
 )
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _ALL}

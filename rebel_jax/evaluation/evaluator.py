@@ -16,7 +16,8 @@ from games import Game
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
 from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.evaluation.average_evaluator import AverageEvaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
@@ -63,6 +64,7 @@ class Evaluator:
     subgames: FoundSubgames | None = None,
     unsafe: bool = True,
     keep: str | None = None,
+    trajectories: int | None = None,
   ):
     """Prepares the agent.
 
@@ -72,7 +74,10 @@ class Evaluator:
       depth: of its searches; None for the configuration's.
       game, subgames: if they were made already, for that depth.
       unsafe: whether `measure` measures unsafe search, too.
-      keep: file of the playthroughs that `measure` has sampled, from which it goes on.
+      keep: file of the playthroughs that `measure` has sampled, from which it goes on; one for each
+        of several trajectories, whose number ends its name.
+      trajectories: of the first search, with all playthroughs each; None for that of unmoved
+        beliefs alone.
 
     Raises:
       ConfigError: the algorithm is not allowed.
@@ -82,6 +87,7 @@ class Evaluator:
       "depth": depth or config.rebel.depth,
     }
     self._config, self._unsafe, self._keep = config, unsafe, keep
+    self._trajectories = trajectories
     self._game = config.make_game() if game is None else game
     self._subgames = subgames
     self._leaf_values = NetworkLeafValues(make_network(config, self._game))
@@ -112,26 +118,37 @@ class Evaluator:
     playthroughs, iterations = (
       (search.final_playthroughs, search.final_iterations) if final else amounts
     )
-    kept = start = None
-    if self._keep is not None:
-      kept = KeptPlaythroughs(self._keep, self._what(params, seed, iterations))
-      start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
-    course = list[tuple[int, float]]()
+    course, row = list[tuple[int, float]](), dict[str, Any]()
+    settings: dict[str, Any] = dict(iterations=iterations, seed=seed)
+    many = self._trajectories
 
     def progress(done: int, total: int) -> None:
       so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
-    settings: dict[str, Any] = dict(iterations=iterations, seed=seed)
-    row: dict[str, Any] = {}
-    try:
-      for sampled, value in self.course(
-        params, playthroughs=playthroughs, start=start, progress=progress, **settings
-      ):
+    def measured(trajectory: int | None) -> Iterator[tuple[Sampled, float]]:
+      """Yields what `course` does, which goes on from a file and is kept there."""
+      kept = start = None
+      if self._keep is not None:
+        name = self._keep if trajectory is None else f"{self._keep}-{trajectory}"
+        kept = KeptPlaythroughs(name, self._what(params, seed, iterations, trajectory))
+        start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
+      about = dict(start=start, trajectory=trajectory, progress=progress)
+      for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
         if kept is not None:
           kept.save(sampled)
-        course.append((sampled.count, value))
-        row = {"exploitability": value, "playthroughs": sampled.count, "iterations": iterations}
+        yield sampled, value
+
+    try:
+      for number in range(1, 1 + (many or 1)):
+        for sampled, value in measured(number if many else None):
+          of_each = {"playthroughs": sampled.count, "iterations": iterations}
+          if not many:
+            course.append((sampled.count, value))
+            row = {"exploitability": value} | of_each
+        if many:
+          course.append((number, value))
+          row = _of_trajectories([x for _, x in course]) | of_each
     except KeyboardInterrupt:
       raise KeyboardInterrupt(*[Measurement(row, course)] * bool(row)) from None
     if self._unsafe:
@@ -145,14 +162,17 @@ class Evaluator:
       row |= {"exploitability_average_policy": average}
     return Measurement(row, course)
 
-  def _what(self, params: Any, seed: int, iterations: int) -> dict[str, Any]:
-    """Returns the identity of playthroughs: their agent, search and seed."""
+  def _what(
+    self, params: Any, seed: int, iterations: int, trajectory: int | None
+  ) -> dict[str, Any]:
+    """Returns the identity of playthroughs: their agent, search, seed and trajectory."""
     return {
       "game": [self._config.game, self._config.game_params],
       "network": sum_of_arrays(params),
       **self.about,
       "iterations": iterations,
       "seed": seed,
+      "trajectory": trajectory,
       "stops": "spread, sorted",  # how numbers are drawn, which earlier versions did otherwise
     }
 
@@ -171,6 +191,7 @@ class Evaluator:
     seed: int = 0,
     start: Sampled | None = None,
     unsafe: bool = False,
+    trajectory: int | None = None,
     progress: Callable[[int, int], None] | None = None,
   ) -> Iterator[tuple[Sampled, float]]:
     """Measures the average of sampled playthroughs, and yields what it has so far after each batch.
@@ -184,6 +205,7 @@ class Evaluator:
       start: what an earlier course with the same arguments had yielded, to go on from.
       unsafe: measure unsafe search instead, which plays the average policy of each search; one
         playthrough is all of it.
+      trajectory: number of a jitter of the first search; None for none.
       progress: called with searches done and in all.
 
     Yields:
@@ -200,18 +222,29 @@ class Evaluator:
       self.agent.tree.num_infostates,
       _query,
     )
+    key, jitter = jax.random.key(seed), None
+    if trajectory is not None:
+      key, jitter = jax.random.split(jax.random.fold_in(key, trajectory))
     so_far = sample_playthroughs(
       self.agent,
       params=params,
       num_playthroughs=playthroughs,
       num_iterations=iterations,
-      start=no_playthroughs(self.agent, jax.random.key(seed)) if start is None else start,
+      start=no_playthroughs(self.agent, key) if start is None else start,
       unsafe=unsafe,
+      jitter=jitter,
       progress=progress,
     )
     for sampled in so_far:
       policy = jnp.asarray(average_policy(self.agent, sampled))
       yield sampled, float(solvers.exploitability(self.agent.tree, policy))
+
+
+def _of_trajectories(values: list[float]) -> dict[str, Any]:
+  """Returns the mean of trajectories' exploitabilities, and the standard deviation of one."""
+  spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+  mean = float(np.mean(values))
+  return {"exploitability": mean, "exploitability_spread": spread, "trajectories": len(values)}
 
 
 def _query(features: jax.Array, beliefs: jax.Array) -> LeafQuery:
@@ -251,7 +284,7 @@ class KeptPlaythroughs:
     expected = {"sums": (shape, "f"), "count": ((), "iu"), "key": (key, "u")}
     found = files.read_arrays(self.path, self._name, _KIND[0], what, expected)
     count = int(found["count"])
-    if count < 1 or not ((found["sums"] >= 0) & (found["sums"] <= 1.001 * count)).all():
+    if count < 1 or not ((found["sums"] >= 0) & (found["sums"] <= 2 * count)).all():
       raise ConfigError(f"{self._name} holds sums that {count} playthroughs cannot have")
     return Sampled(found["sums"], count, jax.random.wrap_key_data(jnp.asarray(found["key"])))
 
@@ -279,6 +312,9 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
   if config.grows:
     known = {} if made is None else {"game": made.game, "ground": made.table}
     return ChainEvaluator(config, **known, **options)
+  if isinstance(config.search, DeepCFR):
+    known = {} if made is None else {"game": made.game, "table": made.table}
+    return AverageEvaluator(config, **known, **options)
   game: Any = config.make_game() if made is None else made.game
   if made_on_device(config, game):
     return HandsEvaluator(config, game)

@@ -242,30 +242,34 @@ class HandsEvaluator:
 
     The row has `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, half the width of its 95 %
     interval, and `hands`, against each: as many as playthroughs are asked for, in batches of 64, on
-    an accelerator 512. For `params`, `seed`, `final` and `show` see `Measures`.
+    an accelerator 512. Where Ctrl-C ends it, `KeyboardInterrupt` holds the row so far, whose hands
+    are those against its last opponent. For `params`, `seed`, `final` and `show` see `Measures`.
     """
     search = self._config.rebel
     hands = search.final_playthroughs if final else search.eval_playthroughs
     size = tuning.pieces().hands
     batches = -(-hands // size)
-    row: dict[str, float] = {"hands": batches * size}
-    for place, name in enumerate(opponents):
-      opponent = jnp.asarray(list(OPPONENTS).index(name))
-      won: list[np.ndarray] = []
+    row: dict[str, float] = {"hands": 0, "iterations": search.final_iterations}
 
-      def play(batch: int, opponent: jax.Array = opponent) -> np.ndarray:
-        key = jax.random.fold_in(jax.random.key(seed), batch)  # the same hands for every opponent
-        here = jax.device_put(params, tuning.chosen_device())
-        return np.asarray(self._play(here, opponent, key, size))
+    def play(job: tuple[str, int]) -> np.ndarray:
+      key = jax.random.fold_in(jax.random.key(seed), job[1])  # the same hands for every opponent
+      opponent = jnp.asarray(list(OPPONENTS).index(job[0]))
+      here = jax.device_put(params, tuning.chosen_device())
+      return np.asarray(self._play(here, opponent, key, size))
 
-      for batch, found in run_ahead(play, range(batches), kind=type, cores=False):
-        won.append(found)
-        done = place * batches + batch + 1
-        show("playing", done * size, len(opponents) * batches * size, "hands", "")
-      mbb = 1000 * np.concatenate(won) / self.game.rules.big_blind
-      row[f"won_mbb_{name}"] = float(mbb.mean())
-      row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
-    return Measurement(row | {"iterations": search.final_iterations})
+    won: dict[str, list[np.ndarray]] = {name: [] for name in opponents}
+    jobs = [(name, batch) for name in opponents for batch in range(batches)]
+    try:
+      for done, ((name, _), found) in enumerate(run_ahead(play, jobs, kind=type, cores=False), 1):
+        won[name].append(found)
+        mbb = 1000 * np.concatenate(won[name]) / self.game.rules.big_blind
+        row[f"won_mbb_{name}"] = float(mbb.mean())
+        row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
+        row["hands"] = len(mbb)
+        show("playing", done * size, len(jobs) * size, "hands", "")
+    except KeyboardInterrupt:
+      raise KeyboardInterrupt(*[Measurement(row)] * bool(row["hands"])) from None
+    return Measurement(row)
 
   def _play(self, params: Any, opponent: jax.Array, key: jax.Array, number: int) -> jax.Array:
     """Returns the agent's payoff in each of a batch of hands, in chips: `[number]`."""

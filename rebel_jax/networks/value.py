@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import flax.linen as nn
 import jax
@@ -301,20 +301,6 @@ class NetworkLeafValues:
     return self.network.apply(params["value"], features, method="encode_both")
 
 
-class Encoded(NamedTuple):
-  """An ordered network's encoding of public features.
-
-  Attributes:
-    hidden: `[R, width]` their share of the first layer.
-    order: `[R, H]` the infostate at each place.
-    place: `[R, H]` each infostate's place.
-  """
-
-  hidden: jax.Array
-  order: jax.Array
-  place: jax.Array
-
-
 class OrderedNetwork(ValueNetwork):
   """An MLP that sees beliefs, and answers, in the order of the infostates at the public state.
 
@@ -329,18 +315,18 @@ class OrderedNetwork(ValueNetwork):
   places: int = 0
 
   def encode(self, features: jax.Array) -> Any:
-    """Returns the encoding of public features `[R, F]`."""
+    """Returns a share of the first layer, infostates at places, places of infostates, `[R, H]`."""
     order = features[:, -self.places :].astype(jnp.int32)
-    return Encoded(super().encode(features[:, : -self.places]), order, jnp.argsort(order, axis=1))
+    return super().encode(features[:, : -self.places]), order, jnp.argsort(order, axis=1)
 
   def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first.
 
     Outputs are those of infostates, `[R, H]`, or of moves and infostates, `[R, A * H]`.
     """
-    ordered = rearranged(beliefs, encoded.order)
-    outputs = self.layers(encoded.hidden, with_roots(ordered, self.belief_roots), **how)
-    return rearranged(outputs, encoded.place)
+    hidden, order, place = encoded
+    inputs = with_roots(rearranged(beliefs, order), self.belief_roots)
+    return rearranged(self.layers(hidden, inputs, **how), place)
 
 
 def rearranged(numbers: jax.Array, places: jax.Array) -> jax.Array:

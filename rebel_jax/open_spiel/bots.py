@@ -125,7 +125,10 @@ class AgentBot(_FollowingBot):
     if self._seen is None or history[: len(self._seen)] != self._seen:
       # What several infostates of ours have in common is all that OpenSpiel tells: any will do.
       self._held = int(self._rng.choice(infostates))
-      self._agent.start(self._player, self._first_held(history))
+      # What was dealt is what is held now, where infostates never change.
+      prior = np.asarray(self._translation.game.prior())[self._player]
+      dealt = self._held if prior[self._held] > 0 else int(np.flatnonzero(prior)[0])
+      self._agent.start(self._player, dealt)
       self._seen = ()
     for action in history[len(self._seen) :]:
       if self._agent.pending:
@@ -136,12 +139,6 @@ class AgentBot(_FollowingBot):
       self._held = int(self._rng.choice(infostates))
     self._agent.infostate = self._held
     return self._agent.pending
-
-  def _first_held(self, history: tuple[int, ...]) -> int:
-    """Returns the infostate that was dealt: the one now held where infostates never change."""
-    prior = np.asarray(self._translation.game.prior())[self._player]
-    unchanging = prior[self._held] > 0
-    return self._held if unchanging else int(np.flatnonzero(prior)[0])
 
   def get_policy(self, state: pyspiel.State) -> list[tuple[int, float]]:
     """Returns the probabilities of OpenSpiel's legal actions."""
@@ -232,7 +229,7 @@ class ChipBot(_FollowingBot):
   Nothing is asked of OpenSpiel's game but its history, so no tree of it is made.
 
   Args:
-    player: such as `rebel_jax.tables.players.make_chip_player(...).player`.
+    player: such as `rebel_jax.tables.players.make_chip_player(...)`.
     rules: what it plays, as in `make_chip_player(...).rules`.
     game: what is played in OpenSpiel.
     player_id: the seat there.

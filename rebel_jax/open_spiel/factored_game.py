@@ -8,6 +8,7 @@ import numpy as np
 import pyspiel
 
 from games import PublicTree, build_public_tree
+from games.arguments import Positive, checked
 from games.build import MAX_BYTES, check_max_bytes
 from games.game import CHANCE, Game
 from rebel_jax.open_spiel import histories
@@ -19,7 +20,6 @@ from rebel_jax.open_spiel.public_nodes import (
   SpielNode,
   Timeline,
 )
-from solvers import validation
 
 _MAX_TABLE_ENTRIES = 2**26
 _MAX_ONE_HOT = 512
@@ -74,7 +74,9 @@ class OpenSpielGame(Game):
 
     self._possible = np.zeros((len(nodes), 2, h), bool)
     self._above = np.full((len(nodes), 2, h), -1)
+    self._depth = np.zeros(len(nodes), int)
     for i, node in enumerate(nodes):
+      self._depth[i] = self._depth[node.parent] + 1 if i else 0
       for p in (0, 1):
         numbers = list(_numbers(node, p))
         self._possible[i, p, numbers] = True
@@ -88,9 +90,6 @@ class OpenSpielGame(Game):
     lost = before & ~self._possible[below] & moved[:, None, None]
     self._infostates_change = bool(renamed.any() or lost.any())
     self._fill_tables(game, nodes)
-    self._depth = np.zeros(len(nodes), int)
-    for i, above in enumerate(self._parent[1:], start=1):
-      self._depth[i] = self._depth[above] + 1
 
   def _fill_tables(self, game: pyspiel.Game, nodes: list[SpielNode]) -> None:
     h = self.num_infostates
@@ -251,8 +250,9 @@ def _check_size(game: pyspiel.Game, what: str, entries: int) -> None:
     )
 
 
+@checked
 def from_game(
-  game: str | pyspiel.Game, *, max_histories: int = 2_000_000, max_bytes: float = MAX_BYTES
+  game: str | pyspiel.Game, *, max_histories: Positive = 2_000_000, max_bytes: float = MAX_BYTES
 ) -> tuple[OpenSpielGame, PublicTree]:
   """Turns a two-player zero-sum OpenSpiel game of perfect recall into a public tree.
 
@@ -277,7 +277,6 @@ def from_game(
       players, is not zero-sum, samples its chance outcomes, lacks information states or perfect
       recall, has no order in time that its information states respect, or is too large.
   """
-  validation.check_integer("max_histories", max_histories)
   check_max_bytes(max_bytes)
   with _no_garbage_collection():
     made = _import(histories.load(game), max_histories, max_bytes)

@@ -91,8 +91,9 @@ def load(game: str | pyspiel.Game) -> pyspiel.Game:
     try:
       game = pyspiel.load_game(game)
     except (pyspiel.SpielError, IndexError) as error:
-      reason = str(error).split("\n")[0]
-      raise ValueError(f"game={game!r} cannot be loaded by OpenSpiel: {reason}") from None
+      raise ValueError(
+        f"game={game!r} cannot be loaded by OpenSpiel: {str(error).splitlines()[0]}"
+      ) from None
   if not isinstance(game, pyspiel.Game):
     raise ValueError(f"game={game!r} must be an OpenSpiel game or its name")
   if game.num_players() != 2:
@@ -171,14 +172,13 @@ def _observe(
   state, player: int, index: int, numbers: dict[str, int], has_strings: bool, budget: Budget
 ) -> int:
   """Returns the number of a player's information state, -1 where OpenSpiel gives none."""
-  string = str(index)  # everybody sees everything: each history is a state of its own
-  if has_strings:
-    try:
-      string = state.information_state_string(player)
-    except pyspiel.SpielError:
-      if state.current_player() == player:
-        raise
-      return -1
+  try:
+    # Where everybody sees everything, each history is a state of its own.
+    string = state.information_state_string(player) if has_strings else str(index)
+  except pyspiel.SpielError:
+    if state.current_player() == player:
+      raise
+    return -1
   number = numbers.setdefault(string, len(numbers))
   if number == len(numbers) - 1:
     budget.spend(len(string))
@@ -293,11 +293,10 @@ def _read(histories: SpielHistories, player: int, eager: bool) -> Infostates:
       # What the deals looked like one by one is forgotten: OpenSpiel sorts a player's dice.
       before = 0
     news = seen if eager and not decides and actor != TERMINAL and seen >= 0 else known
-    if acted:
-      before = number(before, action, news, False)
-    elif news != known:
-      before = number(before, -1, news, False)
-    waiting.append(before if acted or news != known else of[parent])
+    came = of[parent]
+    if acted or news != known:
+      came = before = number(before, action if acted else -1, news, False)
+    waiting.append(came)
     of.append(number(before, -1, seen, True) if decides else waiting[-1])
   return Infostates(np.array(of), np.array(waiting), np.array(last))
 

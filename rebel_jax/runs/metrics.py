@@ -8,7 +8,6 @@ import bisect
 import contextlib
 import csv
 import dataclasses
-import importlib.util
 import json
 import math
 import os
@@ -26,7 +25,7 @@ import optax
 
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
-from rebel_jax.config import own
+from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.devices import share
 from rebel_jax.training.loop import Report, TrainState
@@ -91,19 +90,6 @@ def read_metrics(output_dir: str | Path) -> list[dict[str, Any]]:
   return [json.loads(line) for line in files.read_bytes(path).splitlines() if line.strip()]
 
 
-def check_tensorboard() -> None:
-  """Checks that event files can be written.
-
-  Raises:
-    ConfigError: tensorboardX is not installed.
-  """
-  if importlib.util.find_spec("tensorboardX") is None:
-    raise ConfigError(
-      "tensorboard=True needs the package tensorboardX, which is not installed: "
-      "pip install 'rebel-jax[tensorboard]'"
-    )
-
-
 def csv_file(folder: Path, step: int) -> Callable[[dict[str, Any]], None]:
   """Returns a writer of `metrics.csv`, whole at each row: later rows have other columns too."""
 
@@ -145,7 +131,7 @@ class EventFiles:
     self._writer.flush()
 
 
-own.WRITERS.update(csv=csv_file, tensorboard=EventFiles)
+allowed.WRITERS.update(csv=csv_file, tensorboard=EventFiles)
 
 
 def commands_of(about: dict[str, Any], config: Config, num_devices: int) -> Commands:
@@ -296,7 +282,7 @@ def target_of_values(names: Iterable[str]) -> str:
 
   Mappings that went through JAX are sorted by name, so that none of them is the first.
   """
-  return next(name for name in names if name in ("value", "value_policy"))
+  return next(name for name in names if name in ("value", "value_policy", "average"))
 
 
 def buffer_age(in_buffer: int, examples: int, step: int) -> float:
@@ -311,7 +297,7 @@ def gradient_steps(state: TrainState) -> int:
   """Returns how many gradient steps were taken: a decay of the learning rate counts them."""
   find = optax.tree_utils.tree_get_all_with_path
   counts = [find(state.optimizer_state, name) for name in ("taken", "count")]
-  return int((counts[0] or counts[1])[0][1])
+  return max(int(number) for _, number in counts[0] or counts[1])
 
 
 @jax.jit

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Annotated
 
 from rebel_jax.config import allowed
-from rebel_jax.config.own import WRITERS
+from rebel_jax.config.allowed import WRITERS
 
 
 @dataclasses.dataclass(frozen=True)

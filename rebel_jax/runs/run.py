@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import gc
+import importlib.util
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ import jax
 from rebel_jax import devices
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import CheckpointManager
-from rebel_jax.config import allowed, own
+from rebel_jax.config import allowed
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import name_of, paper_exploitability
@@ -23,8 +24,13 @@ from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.display import (
+  CLOSED_PIPE,
   Display,
+  Interrupted,
+  RunError,
+  Signals,
   duration,
+  in_sentences,
   plan_text,
   plot_exploitability,
   progress_text,
@@ -33,7 +39,6 @@ from rebel_jax.runs.display import (
 )
 from rebel_jax.runs.metrics import Chunk, Pace, all_finite, gradient_steps, make_row
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
 from solvers.xla import return_memory
@@ -106,8 +111,12 @@ def train(
     signals = stack.enter_context(Signals())
     about: dict[str, Any] = {}
     allowed.check(options)
-    if options.tensorboard or "tensorboard" in options.writers:
-      metrics.check_tensorboard()
+    writes_events = options.tensorboard or "tensorboard" in options.writers
+    if writes_events and importlib.util.find_spec("tensorboardX") is None:
+      raise ConfigError(
+        "tensorboard=True needs the package tensorboardX, which is not installed: "
+        "pip install 'rebel-jax[tensorboard]'"
+      )
     if options.resume:
       config.validate()
       folder = folders.find_run(options.output_dir).folder
@@ -175,7 +184,7 @@ class _Run:
       folder, about.get("metrics_bytes", 0), about.get("metrics_checksum", 0)
     )
     names = (*options.writers, *["tensorboard"] * options.tensorboard) * (jax.process_index() == 0)
-    self.writers: list[Any] = [own.WRITERS[x](folder, self.step) for x in dict.fromkeys(names)]
+    self.writers: list[Any] = [allowed.WRITERS[x](folder, self.step) for x in dict.fromkeys(names)]
     forged = f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk"
     kinds = AttributeError, KeyError, TypeError
     with in_config_errors(forged, kinds, reason=False):

@@ -15,11 +15,9 @@ from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
-from rebel_jax.spots.tables import hand_table
+from rebel_jax.spots.study import hand_table
 from solvers import tuning
-from solvers.xla import run_ahead
-
-_TOGETHER = 64  # rivers that are solved between two reports of progress
+from solvers.xla import num_cores, run_ahead
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +65,7 @@ def solve_boards(
   *,
   target: float = 0.5,
   max_iterations: int = 10_000,
-  progress: Callable[[int, str, float], None] | None = None,
+  progress: Callable[[int, str, float], None] = lambda number, board, percent: None,
 ) -> Iterator[BoardRow]:
   """Yields the results of each board in turn.
 
@@ -86,20 +84,19 @@ def solve_boards(
     ConfigError: a board or a setting is not allowed.
   """
   spots = [dataclasses.replace(spot, board=board) for board in boards]
-  tell = progress or (lambda number, board, percent: None)
   rounds = len(spots[0].game().deals) if spots else 0
   if rounds > 1:
     for number, there in enumerate(spots):
 
       def look(_: int, percent: float, number=number, board=there.board) -> None:
-        tell(number, board, percent)
+        progress(number, board, percent)
 
       yield _row(solve(there, target=target, max_iterations=max_iterations, progress=look))
     return
   made = [prepare(there) for there in spots]
   shapes = share_shapes([shape_of(own.lines) for own in made])
   if not rounds:
-    yield from _solve_rivers(made, shapes, target, max_iterations, tell)
+    yield from _solve_rivers(made, shapes, target, max_iterations, progress)
     return
 
   def find(item: tuple[SolvedSpot, Shape]) -> BoardRow:
@@ -111,7 +108,7 @@ def solve_boards(
 
   found = run_ahead(find, zip(made, shapes), kind=lambda item: item[1][:-1])
   for number, (_, row) in enumerate(found, start=1):
-    tell(number, row.board, row.percent)
+    progress(number, row.board, row.percent)
     yield row
 
 
@@ -125,12 +122,15 @@ def _solve_rivers(
   rows: dict[int, BoardRow] = {}
   given = 0  # rows are given in order, as soon as they are there
   pot = made[0].spot.pot
+  # Of a call that takes all cores; nothing ends it on the way.
+  spots = tuning.pieces().spots
+  together = 64 if spots is None else num_cores() * spots
   alike: dict[Shape, list[int]] = {}
   for i, shape in enumerate(shapes):
     alike.setdefault(shape, []).append(i)
   for shape, places in alike.items():
     # Equal parts: each number of spots is a program of its own.
-    size = -(-len(places) // -(-len(places) // _TOGETHER))
+    size = -(-len(places) // -(-len(places) // together))
     for start in range(0, len(places), size):
       part = places[start : start + size]
       rounded = [round_up(made[i].lines, shape=shape) for i in part]

@@ -21,7 +21,7 @@ from games.poker.betting import check_chips
 from games.poker.cards import shares_card
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
-from games.poker.lines.boards import enumerate_boards, hand_classes, moved_hands, suit_permutations
+from games.poker.lines.boards import enumerate_boards, find_alike, hand_classes
 from games.poker.lines.lines import DECISION, betting_lines
 from games.poker.lines.rounding import Columns, Shape
 from games.poker.notation import parse_donk, parse_range, parse_sizes
@@ -447,10 +447,10 @@ def measure(game: Holdem) -> Size:
   """
   levels, _ = betting_lines(game, _MOST_LINES)
   beliefs = np.asarray(game.prior())
-  permutations = suit_permutations(game, beliefs)
-  moved, boards = moved_hands(game, permutations), enumerate_boards(game, permutations)
+  alike = find_alike(game, beliefs)
+  boards = enumerate_boards(game, alike)
   widths = [
-    [hand_classes(game, row > 0, own, moved).hand.size for row in beliefs] for own in boards
+    [hand_classes(game, row > 0, own, alike).hand.size for row in beliefs] for own in boards
   ]
   edges = sum(x.size * widths[x.street][x.mover] for x in levels if x.mover is not None)
   last = len(boards) - 1

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from games.arguments import checked, short
+from games.arguments import Player, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.chips import (
@@ -37,7 +37,6 @@ from rebel_jax.tables.chips import (
   seat_of,
   summarise_chips,
 )
-from solvers import validation
 
 T = TypeVar("T")
 
@@ -234,11 +233,9 @@ def write_betting(events: list[Event]) -> str:
 
 
 @checked
-def write_cards(table: ChipTable, position: int | None = None) -> str:
+def write_cards(table: ChipTable, position: Player | None = None) -> str:
   """Returns the cards that a position sees: the other's hand at a showdown alone; None: all."""
   rules, hands = table.rules, []
-  if position is not None:
-    validation.check_player(position, "position")
   for place in (0, 1):
     held = table.hole_cards[seat_of(rules, place)]
     shown = position in (None, place) or (table.is_over and table.folded is None)

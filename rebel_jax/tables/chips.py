@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from games.arguments import checked, is_whole, short
+from games.arguments import Player, checked, is_whole, short
 from games.poker import BetSizes, betting
 from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck, evaluate
@@ -71,9 +71,8 @@ def from_blinds(game: Holdem) -> Holdem:
 
 
 @checked
-def seat_of(rules: Holdem, position: int) -> int:
+def seat_of(rules: Holdem, position: Player) -> int:
   """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
-  validation.check_player(position, "position")
   small, big = rules.rules.paid
   return 1 - position if big > small else position
 
@@ -318,9 +317,11 @@ class Seated(abc.ABC):
     self.table = ChipTable(rules)
     self.rng = np.random.default_rng(seed)
 
+  def warm_up(self) -> None:  # noqa: B027 - most have nothing to compile
+    """Lets a player that searches compile before anyone waits for it, by two hands of its own."""
+
   @checked
-  def start(self, seat: int, hole_cards: Cards) -> None:
-    validation.check_player(seat, "seat")
+  def start(self, seat: Player, hole_cards: Cards) -> None:
     self.seat = seat
     self.table = ChipTable(self.rules, (hole_cards, None) if seat == 0 else (None, hole_cards))
 

@@ -1,7 +1,6 @@
 """Players at a table, by name: simple opponents, and agents of trained networks."""
 
 import copy
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent
 from rebel_jax.tables.chips import (
   Call,
   Cards,
-  ChipPlayer,
   ChipTable,
   Deal,
   Event,
@@ -57,26 +55,6 @@ class SimpleSeat(Seated):
     return Fold() if wish == "fold" else Call()
 
 
-@dataclasses.dataclass(frozen=True)
-class Seating:
-  """A player, and what it plays.
-
-  Attributes:
-    player: plays hands.
-    rules: what they are of.
-    searches: whether it compiles programs at its first moves.
-  """
-
-  player: ChipPlayer
-  rules: Holdem
-  searches: bool = False
-
-  def warm_up(self) -> None:
-    """Lets a player that searches compile before anyone waits for it, by two hands of its own."""
-    if self.searches:
-      play_chip_match((self.player, SimpleSeat("always_call", self.rules)), self.rules, num_hands=2)
-
-
 @in_config_errors("game_params")
 @checked
 def rules_of(game_params: dict[str, Any]) -> Holdem:
@@ -96,7 +74,7 @@ def make_chip_player(
   off_tree: str | None = None,
   seed: int = 0,
   **settings: Any,
-) -> Seating:
+) -> Seated:
   """Returns the player that a name stands for, and what it plays.
 
   Args:
@@ -116,8 +94,7 @@ def make_chip_player(
       raise ConfigError(
         f"{next(iter(settings))} is not for run={name_or_run!r}, which never searches"
       )
-    played = rules_of(rules or {})
-    return Seating(SimpleSeat(name_or_run, played, seed=seed), played)
+    return SimpleSeat(name_or_run, rules_of(rules or {}), seed=seed)
   if rules:
     raise ConfigError(f"game_params are not for run={name_or_run!r}, which knows what it plays")
   try:
@@ -130,7 +107,7 @@ def make_chip_player(
 @checked
 def seat_agent(
   policy: Policy, name: str, *, off_tree: str | None = None, seed: int = 0, **settings: Any
-) -> Seating:
+) -> Seated:
   """Returns the agent of a network as a player of hands; `name` it for errors.
 
   Raises:
@@ -147,15 +124,14 @@ def seat_agent(
   if not isinstance(game, Holdem):
     raise ConfigError(f"run={name!r} plays {game!r}; a table of hold'em needs hold'em")
   with in_config_errors(f"run={name!r} does not play from the blinds", ValueError):
-    rules = from_blinds(game)
+    from_blinds(game)
   searcher = make_searcher(policy, seed=seed, **settings)
   how = off_tree or "nearest"
   if isinstance(searcher, StreetSearcher):
     how, game = off_tree or "add", searcher.with_sizes
   elif how == "add":
     raise ConfigError(f"off_tree='add' is not for run={name!r}, whose trees are written out")
-  player = TreePlayer(game, searcher.agent(seed=seed), off_tree=how, seed=seed)
-  return Seating(player, rules, searches=True)
+  return TreePlayer(game, searcher.agent(seed=seed), off_tree=how, seed=seed)
 
 
 OFF_TREE = ("add", "nearest", "map")
@@ -199,6 +175,9 @@ class TreePlayer(Seated):
     self.lost = False
     self._state = game.initial_state()
     self._answer: tuple[Move, int] | None = None  # the last move, and the tree's action for it
+
+  def warm_up(self) -> None:
+    play_chip_match((self, SimpleSeat("always_call", self.rules)), self.rules, num_hands=2)
 
   def start(self, seat: int, hole_cards: Cards) -> None:
     super().start(seat, hole_cards)

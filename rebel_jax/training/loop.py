@@ -110,8 +110,20 @@ class Trainer:
 
   def compiled(self, table: Any, state: TrainState, mesh: Mesh) -> jax.stages.Compiled:
     """Returns the program of `run`, which that need not compile again."""
-    program: Any = _runs[self.work(table, mesh)]
-    return program.lower(self, mesh, np.int32(1), table, state).compile()
+    inputs = self, mesh, np.int32(1), table, state
+    return _runs.of(self.work(table, mesh), *inputs).lower(*inputs).compile()
+
+  def kept(self, target: Target) -> Any:
+    """Returns shapes and dtypes of what the target's buffer holds of an example."""
+    return target.example
+
+  def share(self, target: Target) -> int:
+    """Returns how many examples of a gradient step are one device's."""
+    return target.learner.batch_size // jax.lax.psum(1, DEVICES)
+
+  def step(self, table: Any, state: TrainState) -> tuple[TrainState, Report]:
+    """Takes a step on one device: generates, stores and learns."""
+    return _step(self, table, state)
 
   def work(self, table: Any, mesh: Mesh) -> Work:
     """Returns the kind of work that dominates self-play; it decides how that is compiled."""
@@ -153,7 +165,9 @@ def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> Tr
     return jnp.broadcast_to(x, (num_devices, *x.shape))
 
   lane_keys = jax.random.split(jax.random.fold_in(play_key, 1), num_devices)
-  replay = {t.name: replays.make_replay(t.example, trainer.buffer_size) for t in trainer.targets}
+  replay = {
+    t.name: replays.make_replay(trainer.kept(t), trainer.buffer_size) for t in trainer.targets
+  }
   return TrainState(
     params=params,
     optimizer_state={t.name: t.learner.optimizer().init(params[t.name]) for t in trainer.targets},
@@ -185,21 +199,35 @@ def _run_on_device(trainer: Trainer, num_steps: jax.Array, table: Any, state: Tr
   own = {n: jax.tree.map(lambda x: x[0], getattr(state, n)) for n in PER_DEVICE}
   state = state._replace(**own)
   # Without the jit, the step would be traced twice.
-  step = jax.jit(functools.partial(_step, trainer, table))
+  step = jax.jit(functools.partial(trainer.step, table))
 
   def take(i, carry):
     state, reports = carry
-    state, report = step(state, None)
+    state, report = step(state)
     return state, jax.tree.map(lambda all_, x: all_.at[i].set(x), reports, report)
 
-  _, shapes = jax.eval_shape(step, state, None)
+  _, shapes = jax.eval_shape(step, state)
   reports = jax.tree.map(lambda x: jnp.zeros((MOST_STEPS, *x.shape), x.dtype), shapes)
   state, reports = jax.lax.fori_loop(0, num_steps, take, (state, reports))
   own = {n: jax.tree.map(lambda x: x[None], getattr(state, n)) for n in PER_DEVICE}
   return state._replace(**own), reports
 
 
-def _step(trainer: Trainer, table: Any, state: TrainState, _):
+def nothing() -> LearnerStats:
+  """Returns the statistics of no gradient steps."""
+  return LearnerStats(jnp.zeros(()), jnp.zeros(()))
+
+
+def learn_once(
+  trainer: Trainer, target: Target, batch: Any, params: Any, optimizer_state: Any, means: Any
+) -> tuple[Any, Any, LearnerStats]:
+  """Takes one of a step's gradient steps, and adds to the means of their statistics."""
+  params, optimizer_state, new = target.update(params, optimizer_state, batch, DEVICES)
+  means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, new)
+  return params, optimizer_state, means
+
+
+def _step(trainer: Trainer, table: Any, state: TrainState) -> tuple[TrainState, Report]:
   key, play_key, sample_key = jax.random.split(state.keys, 3)
   played = trainer.self_play.step(table, state.lanes, state.params, play_key)
   replay, held_out = {}, {}
@@ -213,21 +241,17 @@ def _step(trainer: Trainer, table: Any, state: TrainState, _):
   solves = state.solves + stats.solves
   fewest = jnp.stack([buffer.added for buffer in replay.values()]).min()
   ready = (solves >= trainer.min_solves) & (jax.lax.pmin(fewest, DEVICES) > 0)
-  num_devices = jax.lax.psum(1, DEVICES)
 
-  def learn(target, key, params, optimizer_state, means):
-    batch = replays.sample(replay[target.name], key, target.learner.batch_size // num_devices)
-    params, optimizer_state, new = target.update(params, optimizer_state, batch, DEVICES)
-    means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, new)
-    return params, optimizer_state, means
+  def learn(target, key, learned):
+    batch = replays.sample(replay[target.name], key, trainer.share(target))
+    return learn_once(trainer, target, batch, *learned)
 
   def learn_all(i, learned):
     key = jax.random.fold_in(sample_key, i)
-    return {t.name: learn(t, key, *learned[t.name]) for t in trainer.targets}
+    return {t.name: learn(t, key, learned[t.name]) for t in trainer.targets}
 
-  nothing = LearnerStats(jnp.zeros(()), jnp.zeros(()))
   learned = {
-    name: (params, state.optimizer_state[name], nothing) for name, params in state.params.items()
+    name: (params, state.optimizer_state[name], nothing()) for name, params in state.params.items()
   }
   # A loop of no turns rather than a branch, so that devices stay in step.
   turns = jnp.where(ready, trainer.learn_steps, 0)

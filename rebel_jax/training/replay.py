@@ -59,6 +59,22 @@ def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:
   return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
 
 
+def add_evenly(replay: Replay, key: jax.Array, examples: Any, valid: jax.Array) -> Replay:
+  """Adds those of `examples` that `valid` `[E]` marks by reservoir sampling (Vitter 1985).
+
+  Of all n that were ever added each is in the buffer with probability `capacity / n`.
+  """
+  number = replay.added + jnp.cumsum(valid, dtype=jnp.int32) - 1  # added before each of them
+  drawn = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 0) + 1)
+  slot = jnp.where(number < replay.capacity, number, drawn)
+  slot = jnp.where(valid, jnp.minimum(slot, replay.capacity), replay.capacity)
+  order = jnp.arange(len(valid), dtype=jnp.int32)  # of those for one slot the newest stays
+  newest = jnp.full(replay.capacity + 1, -1, jnp.int32).at[slot].max(order)
+  slot = jnp.where(newest[slot] == order, slot, replay.capacity)
+  stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, examples)
+  return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
+
+
 def sample(replay: Replay, key: jax.Array, batch_size: int) -> Any:
   """Samples `batch_size` examples uniformly, with replacement, of those in the buffer."""
   size = jnp.minimum(replay.added, replay.capacity)

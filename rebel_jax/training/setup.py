@@ -12,7 +12,8 @@ from games import Game, build_public_tree, tabulate
 from games.build import check_size
 from games.poker import Holdem
 from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError, PerfectSearch
+from rebel_jax.config.config import Config, ConfigError, DeepCFR, PerfectSearch
+from rebel_jax.networks.moves import MoveNetwork
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
 from rebel_jax.networks.value import (
   NETWORKS,
@@ -27,6 +28,8 @@ from rebel_jax.networks.value import (
 )
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
+from rebel_jax.training.decisions import make_decisions
+from rebel_jax.training.deep_cfr import DeepTrainer, Traversals
 from rebel_jax.training.loop import Trainer, TrainState, make_mesh
 from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
 from rebel_jax.training.targets.target import Learner, Networks, Target, with_decay_steps
@@ -54,15 +57,14 @@ _LANES_A_START, _MOST_STARTS = 16, 8
 
 
 def _trunk(
-  config: Config, game: Game, answers: int = 1, cards: type[CardNetwork] = CardNetwork
+  config: Config, game: Game, outputs: int, cards: type[CardNetwork] | None = CardNetwork
 ) -> ValueNetwork:
-  """Returns a network with so many answers for each infostate; hold'em's MLPs are `cards`."""
+  """Returns a network of a game's PBS; hold'em's MLPs are `cards`, None for no PBS."""
   network: Any = config.network
   if (make := NETWORKS[network.architecture]) is not None:
-    outputs = answers * game.num_infostates
     return OwnNetwork(outputs, module=make(config, game, outputs))
   sizes: dict[str, Any] = dict(
-    num_infostates=answers * game.num_infostates,
+    num_infostates=outputs,
     hidden_layers=network.hidden_layers,
     width=network.width,
     activation=network.activation,
@@ -70,6 +72,8 @@ def _trunk(
     precision=network.precision,
     fused=config.search.fused_network,
   )
+  if cards is None:
+    return ValueNetwork(**sizes)
   if isinstance(game, Holdem):
     return cards(table=Table.of(game), showdown_inputs=network.architecture == "showdowns", **sizes)
   if game.orders_infostates:
@@ -79,7 +83,7 @@ def _trunk(
 
 def make_network(config: Config, game: Game) -> ValueNetwork:
   """Returns the value network of a configuration."""
-  return _trunk(config, game, cards=PokerValueNetwork)
+  return _trunk(config, game, game.num_infostates, PokerValueNetwork)
 
 
 def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
@@ -94,15 +98,27 @@ def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
     raise ConfigError(
       f"policy_network=True needs infostates that never change; {game.name} has hidden moves"
     )
-  return PolicyNetwork(_trunk(config, game, game.num_player_actions), game.num_player_actions)
+  actions = game.num_player_actions
+  return PolicyNetwork(_trunk(config, game, actions * game.num_infostates), actions)
 
 
 def make_state_network(config: Config, game: Game) -> ValuePolicyNetwork:
   """Returns the value-and-policy network of a configuration whose searches grow trees."""
+  moves = _num_moves(game)
+  trunk = _trunk(config, game, (2 + moves) * game.num_infostates)
+  return ValuePolicyNetwork(trunk, moves, config.growing.policy_weight)
+
+
+def make_move_network(config: Config, game: Game) -> MoveNetwork:
+  """Returns the network of Deep CFR's advantages, and of its average policy."""
+  moves = _num_moves(game)
+  trunk = _trunk(config, game, moves, None)
+  return MoveNetwork(trunk, game.num_infostates, game.num_actions, moves)
+
+
+def _num_moves(game: Game) -> int:
   # Games need not say themselves how many hidden moves there are.
-  actions = tabulate(game).num_moves if _hides_moves(game) else game.num_moves
-  trunk = _trunk(config, game, 2 + actions)
-  return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
+  return tabulate(game).num_moves if _hides_moves(game) else game.num_moves
 
 
 def _hides_moves(game: Game) -> bool:
@@ -196,6 +212,8 @@ def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
   """
   if config.grows:
     networks = Networks(None, None, make_state_network(config, game))
+  elif isinstance(config.search, DeepCFR):
+    networks = Networks(None, None, None, make_move_network(config, game))
   else:
     networks = Networks(make_network(config, game), make_policy_network(config, game), None)
   learning = config.learning
@@ -334,7 +352,7 @@ class Setup:
     subgames: all depth-limited subgames of the game; None where they are made from templates, or
       searches grow trees.
     table: the subgames that self-play plays, in tables or as templates; the whole game where
-      searches grow trees, or where it begins if they make their own.
+      searches grow trees, or where it begins if they make their own; Deep CFR's decisions.
     trainer: the compiled loop that training begins with.
     mesh: the devices.
   """
@@ -370,6 +388,17 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
   devices, learning = mesh.devices.size, config.learning
   config.check_devices(devices)
   targets = make_targets(config, game)
+  settings: dict[str, Any] = dict(
+    targets=targets,
+    buffer_size=learning.buffer_size // devices,
+    learn_steps=config.learn_steps,
+    min_solves=(learning.min_examples + 1) // 2,  # two examples of values each
+    per_solve=learning.uses_per_example / learning.batch_size if config.grows else 0.0,
+  )
+  if isinstance(config.search, DeepCFR):
+    traversals = Traversals(config.self_play.lanes // devices)
+    trainer = DeepTrainer(traversals, alternating=config.search.alternating, **settings)
+    return Setup(config, game, None, in_config_errors()(make_decisions)(game), trainer, mesh)
   play: SelfPlay | ChainPlay
   if config.grows:
     table, subgames = make_ground(config, game), None
@@ -383,12 +412,4 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
       f"buffer_size={learning.buffer_size} must be at least {most}: as many examples may come of "
       f"one step of lanes={config.self_play.lanes}"
     )
-  trainer = Trainer(
-    self_play=play,
-    targets=targets,
-    buffer_size=learning.buffer_size // devices,
-    learn_steps=config.learn_steps,
-    min_solves=(learning.min_examples + 1) // 2,  # two examples of values each
-    per_solve=learning.uses_per_example / learning.batch_size if config.grows else 0.0,
-  )
-  return Setup(config, game, subgames, table, trainer, mesh)
+  return Setup(config, game, subgames, table, Trainer(play, **settings), mesh)

@@ -11,7 +11,7 @@ from jax import lax
 from jax.scipy.stats import norm
 
 from solvers.sweeps.problem import Problem
-from solvers.validation import check_number, check_player
+from solvers.validation import Player, check_fields, check_number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Gadget(abc.ABC):
     searcher: whose policy is wanted, 0 or 1; the other player enters or does not.
   """
 
-  searcher: int
+  searcher: Player
 
   def __post_init__(self) -> None:
-    check_player(self.searcher, "searcher")
+    check_fields(self)
 
   @abc.abstractmethod
   def init(self, problem: Problem) -> Any:

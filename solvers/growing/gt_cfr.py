@@ -57,7 +57,7 @@ def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
   """Returns one node, which may be traced."""
   if isinstance(node, jax.core.Tracer):
     return node
-  if np.ndim(node) == 0 and isinstance(node, int | np.integer | np.ndarray | jax.Array):
+  if isinstance(node, int | np.integer | np.ndarray | jax.Array) and np.ndim(node) == 0:
     number = validation.check_integer(name, node if isinstance(node, int) else node.item(), least=0)
     if number < tree.num_nodes:
       return jnp.asarray(number)
@@ -190,7 +190,7 @@ def start_by_rules(
   possible = np.ones(shape, bool) if possible is None else possible
   validation.check_shape("possible", possible, shape, "(P, H)")
   if not isinstance(path, jax.Array):
-    path = jnp.asarray(validation.check_history(path), jnp.int32)
+    path = jnp.asarray(validation.integers("path", path, -1, 2**31 - 1, ndim=1), jnp.int32)
   validation.check_shape("path", path, (path.size,), "(D,)")
   if validation.is_concrete(state, possible, path, beliefs):
     followed = [action for action in path.tolist() if action >= 0]

@@ -7,14 +7,17 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
+from games.arguments import Count, Positive, Share, check_fields
 from solvers import tuning, validation
+
+_TINY, _HUGE = float(np.finfo(float).tiny), float(np.finfo(float).max)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,21 +45,21 @@ class GTCFR:
     ValueError: a number is out of range.
   """
 
-  simulations: int = 100
-  per_update: float = 1.0
-  updates: int | None = None
+  simulations: Count = 100
+  per_update: Annotated[float, (_TINY, _HUGE)] = 1.0
+  updates: Positive | None = None
   whole: bool = False
-  children: int | None = None
-  puct: float = 1.25
-  selection: str = "current"
-  mix: float = 0.2
+  children: Positive | None = None
+  puct: Annotated[float, (-_HUGE, _HUGE)] = 1.25
+  selection: Literal["current", "average"] = "current"
+  mix: Share = 0.2
   alternating: bool = False
-  temperature: float = 1.0
+  temperature: Annotated[float, (_TINY, _HUGE)] = 1.0
 
   def __post_init__(self):
-    validation.check_integer("simulations", self.simulations, least=0)
-    ratio = validation.check_number("per_update", self.per_update, allow_infinite=False)
-    if ratio <= 0 or not math.isclose(x := max(ratio, 1 / ratio), round(x), rel_tol=1e-6):
+    check_fields(self)
+    ratio = float(self.per_update)
+    if not math.isclose(x := max(ratio, 1 / ratio), round(x), rel_tol=1e-6):
       raise ValueError(
         f"per_update={validation.short(self.per_update)} must be a whole number, or one over one"
       )
@@ -68,21 +71,6 @@ class GTCFR:
       raise ValueError(
         f"updates={validation.short(self.updates)} must be a number if simulations=0, and None "
         "otherwise"
-      )
-    validation.check_bool("whole", self.whole)
-    validation.check_bool("alternating", self.alternating)
-    if self.updates is not None:
-      validation.check_integer("updates", self.updates)
-    if self.children is not None:
-      validation.check_integer("children", self.children)
-    if not 0 <= validation.check_number("mix", self.mix) <= 1:
-      raise ValueError(f"mix={validation.short(self.mix)} must be a share, from 0 to 1")
-    validation.check_number("puct", self.puct, allow_infinite=False)
-    if validation.check_number("temperature", self.temperature, allow_infinite=False) <= 0:
-      raise ValueError(f"temperature={validation.short(self.temperature)} must be above 0")
-    if self.selection not in ("current", "average"):
-      raise ValueError(
-        f"selection={validation.short(self.selection)} must be 'current' or 'average'"
       )
 
   @property

@@ -176,7 +176,7 @@ class HandRecorder:
       ValueError: `history` does not end the game, a move of it is hidden, or `infostates` are not
         allowed.
     """
-    game, history = self._game, validation.check_history(history)
+    game, history = self._game, tuple(history)
     if game.actor(game.state_after(history)[None])[0] != TERMINAL:
       raise ValueError(f"history={history} must lead to where the game is over")
     seat, held = _check_infostates(infostates, game.num_infostates)

@@ -40,10 +40,9 @@ class Equity:
     seed: of what is drawn.
   """
 
-  def __init__(self, game: Holdem, *, max_runouts: int, seed: int):
-    self._max_runouts = validation.check_integer("max_runouts", max_runouts)
-    self._seed = validation.check_integer("seed", seed, least=0)
-    self._game = game
+  @validation.checked
+  def __init__(self, game: Holdem, *, max_runouts: validation.Positive, seed: int):
+    self._game, self._max_runouts, self._seed = game, max_runouts, seed
     cards, number = np.asarray(game.hole_cards, np.int32), game.deck.num_cards
     self._held = holds(cards, number)
     self._sort, self._showdowns = _programs(game.deck, cards.tobytes(), len(cards))
@@ -172,9 +171,8 @@ class PotShares(ValueFunction):
   """
 
   @validation.checked
-  def __init__(self, game: Holdem, *, max_runouts: int = MAX_RUNOUTS):
-    self._game = game
-    self._max_runouts = validation.check_integer("max_runouts", max_runouts)
+  def __init__(self, game: Holdem, *, max_runouts: validation.Positive = MAX_RUNOUTS):
+    self._game, self._max_runouts = game, max_runouts
     self._runouts = functools.lru_cache(maxsize=16)(
       lambda dealt: strengths_where(game, final_boards(game, dealt))  # `[B, H]`
     )

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from games.arguments import Positive, checked
 from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.public_tree import walk
-from solvers import validation
 
 
 class Histories(NamedTuple):
@@ -66,7 +66,8 @@ class Histories(NamedTuple):
       yield depth, np.flatnonzero(self.depth == depth)
 
 
-def public_histories(game: Game, *, max_histories: int = 100_000) -> Histories:
+@checked
+def public_histories(game: Game, *, max_histories: Positive = 100_000) -> Histories:
   """Returns all public histories of a game.
 
   Args:
@@ -78,11 +79,12 @@ def public_histories(game: Game, *, max_histories: int = 100_000) -> Histories:
     ValueError: the game has more histories.
   """
   check_is_game(game)
-  most = validation.check_integer("max_histories", max_histories)
   possible = (np.asarray(game.prior()) > 0)[None]
   parent, action, chance = np.full(1, -1), np.full(1, -1), np.ones(1)
   levels: list[tuple[np.ndarray, ...]] = []
-  for first, states, kind, above, taken, below, _ in walk(game, game.initial_state(), most=most):
+  for first, states, kind, above, taken, below, _ in walk(
+    game, game.initial_state(), most=max_histories
+  ):
     child = np.full((len(states), game.num_actions), -1)
     child[above, taken] = below
     depth = np.full(len(states), len(levels))
@@ -175,7 +177,8 @@ class Minimax(NamedTuple):
     return np.array(found).reshape(rows.shape[:-1])
 
 
-def minimax(game: Game, *, max_states: int = 1_000_000) -> Minimax:
+@checked
+def minimax(game: Game, *, max_states: Positive = 1_000_000) -> Minimax:
   """Returns exact values of all states of a game of perfect information.
 
   Args:
@@ -187,8 +190,7 @@ def minimax(game: Game, *, max_states: int = 1_000_000) -> Minimax:
     ValueError: the game has chance, private information or more states.
   """
   check_perfect(game)
-  most = validation.check_integer("max_states", max_states)
-  levels = list(walk(game, game.initial_state(), merge="game", most=most))
+  levels = list(walk(game, game.initial_state(), merge="game", most=max_states))
   states = np.concatenate([level.states for level in levels])
   values = np.zeros(len(states))
   for first, rows, kind, parent, _, child, _ in reversed(levels):

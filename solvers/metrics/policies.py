@@ -142,7 +142,7 @@ def infostate_values(
   value: Callable[[jax.Array], jax.Array],
   beliefs: Array,
   *,
-  player: int,
+  player: validation.Player,
 ) -> jax.Array:
   """Computes what each infostate is worth from how a PBS's value changes with its belief.
 
@@ -165,7 +165,6 @@ def infostate_values(
     ValueError: `player` or `beliefs` are not allowed.
   """
   validation.check_unstacked(tree)
-  validation.check_player(player)
   validation.check_beliefs(tree, beliefs)
   beliefs = jnp.asarray(beliefs, tree.dtype)
   mass = pairs.root_mass(tree, beliefs)[player]
@@ -191,10 +190,11 @@ class BestResponse(NamedTuple):
   policy: jax.Array  # [N, H]
 
 
+@validation.checked
 def best_response(
   tree: PublicTree,
   policy: Array,
-  player: int,
+  player: validation.Player,
   *,
   beliefs: Array | None = None,
   locked: Lock | Array | None = None,
@@ -216,7 +216,6 @@ def best_response(
   Raises:
     ValueError: as `expected_values`, or `player` is not 0 or 1.
   """
-  validation.check_player(player)
   return measure(_responses, tree, policy, beliefs, locked, player=int(player))
 
 

@@ -26,10 +26,10 @@ class Placer:
   that differ in what their actions are numbered, as hold'em with one bet more, share those.
   """
 
+  @validation.checked
   def __init__(self, whole: PublicTree, *, by_state: bool = False):
-    check_is_tree(whole, "whole")
-    self._by_state = validation.check_bool("by_state", by_state)
-    self._whole = whole
+    check_is_tree(whole, "whole", one=True)
+    self._whole, self._by_state = whole, by_state
     self._child = {move: node for node, move in enumerate(self._moves(whole))}
 
   def _moves(self, tree: PublicTree) -> list[tuple[int, Any]]:
@@ -39,6 +39,7 @@ class Placer:
       names = [row.tobytes() for row in np.asarray(tree.state)]
     return list(zip(np.asarray(tree.parent).tolist(), names))
 
+  @validation.checked
   def follow(self, history: Sequence[int]) -> int:
     """Returns the node of the whole tree that actions from its root lead to.
 
@@ -46,10 +47,11 @@ class Placer:
       ValueError: one is not there.
     """
     node = 0
-    history = validation.check_history(history)
     for action in history:
       if (node, action) not in self._child:
-        raise ValueError(f"history={history} leaves the tree: node {node} lacks {action}")
+        raise ValueError(
+          f"history={validation.short(history)} leaves the tree: node {node} lacks {action}"
+        )
       node = self._child[node, action]
     return node
 
@@ -87,7 +89,7 @@ def graft(
   policy: Array,
   parts: Sequence[tuple[np.ndarray, Array]],
   *,
-  player: int | None = None,
+  player: validation.Player | None = None,
 ) -> np.ndarray:
   """Returns `policy` `[N, H]` with the policies of parts of the tree in place of its own.
 
@@ -103,8 +105,6 @@ def graft(
   """
   check_is_tree(whole, "whole")
   validation.check_shape("policy", policy, (whole.num_nodes, whole.num_infostates), "(N, H)")
-  if player is not None:
-    validation.check_player(player)
   kind, parent = np.asarray(whole.kind), np.asarray(whole.parent)
   mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], CHANCE)
   replaced = mover < CHANCE if player is None else mover == player
@@ -119,6 +119,7 @@ def graft(
   return result
 
 
+@validation.checked
 def lock(
   tree: PublicTree,
   history: Sequence[int],
@@ -149,7 +150,6 @@ def lock(
       a move has a greatest frequency that more than one other move would have to keep.
   """
   validation.check_unstacked(tree)
-  history = validation.check_history(history)
   node = Placer(tree).follow(history)
   if int(tree.kind[node]) >= CHANCE or tree.infostate_parent is not None:
     raise ValueError(f"history={history} leads to where no player makes a public move")
@@ -158,8 +158,6 @@ def lock(
   hands = np.arange(tree.num_infostates) if infostates is None else infostates
   hands = validation.check_places("infostates", hands, tree.num_infostates)
   shape = (tree.num_nodes, tree.num_infostates)
-  if not isinstance(also, Lock | None):
-    raise TypeError(f"also={type(also).__name__} must be what solvers.lock returned before")
   found = Lock(np.zeros(shape), np.ones(shape), np.ones(shape)) if also is None else also
   rows = [np.array(np.ones(shape) if x is None else x) for x in found]
   for whole, row in zip(rows, (least, free, is_open)):
@@ -169,10 +167,6 @@ def lock(
 
 def _bounds(actions: list[int], frequencies: Mapping[int, float | tuple[float, float]]):
   """Returns the least frequency of each move, what is free, and which moves that may go to."""
-  if not isinstance(frequencies, Mapping):
-    raise TypeError(
-      f"frequencies={validation.short(frequencies)} must be a mapping from actions to frequencies"
-    )
   least, most = np.zeros(len(actions)), np.ones(len(actions))
   for action, wanted in frequencies.items():
     if action not in actions:

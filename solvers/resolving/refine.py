@@ -76,12 +76,13 @@ class BlueprintValues(NamedTuple):
     return Alternatives(value, spread, player=1 - self.searcher)
 
 
+@validation.checked
 def blueprint_values(
   game: Game,
   tree: PublicTree,
   policy: Array,
   *,
-  searcher: int,
+  searcher: validation.Player,
   beliefs: Array | None = None,
 ) -> BlueprintValues:
   """Computes what safe subgame solving must know about the searcher's part of `policy`.
@@ -99,7 +100,6 @@ def blueprint_values(
   Raises:
     ValueError: the tree is depth-limited, or an argument has the wrong shape or is not allowed.
   """
-  validation.check_player(searcher, "searcher")
   beliefs = check_whole(tree, policy, beliefs)
   policy = jnp.asarray(policy, tree.dtype)
   info = node_info(game, tree)
@@ -190,12 +190,13 @@ def like_shapes(trees: Sequence[PublicTree]) -> list[np.ndarray]:
   return [np.sort(members) for members, _, _ in groups]
 
 
+@validation.checked
 def refine(
   game: Game,
   tree: PublicTree,
   policy: Array,
   *,
-  searcher: int,
+  searcher: validation.Player,
   beliefs: Array | None = None,
   cut: int | str | Sequence[int] = "stage",
   gadget: Gadget | None = None,
@@ -237,12 +238,9 @@ def refine(
   """
   check_tree_of(game, tree)
   beliefs = check_whole(tree, policy, beliefs)
-  validation.check_player(searcher, "searcher")
   if gadget is not None:
     validation.check_gadget(gadget, searcher)
   if known is not None:
-    if not isinstance(known, BlueprintValues):
-      raise TypeError(f"known={type(known).__name__} must be what solvers.blueprint_values returns")
     if known.searcher != searcher:
       raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
     check_same_game("known", known.origin, tree)
@@ -390,7 +388,6 @@ def answer_bet(
       there is none and `whole_decision` is false.
   """
   check_tree_of(game, tree)
-  history = validation.check_history(history)
   beliefs = check_whole(tree, policy, beliefs)
   wider = game.with_bet(history, chips)
   searcher = 1 - int(game.actor(game.state_after(history)[None])[0])  # who does not bet

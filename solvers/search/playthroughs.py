@@ -10,6 +10,12 @@ spread evenly over them (`spread_stops`), since chance would otherwise decide mo
 playthroughs say. A search whose random iteration is known is not run beyond it: those of a level
 are sorted by it, so that one call's end nearly together.
 
+CFR is chaotic: rounding, hence the machine and the compiler, decides where a long search goes, and
+all playthroughs share where the first one went. A jitter of the first search's beliefs by a few
+units in the last place draws another such trajectory; exploitability is a mean over several. Below
+it, the subgames to search are then drawn by their reach (`thinned`): a tenth of the searches say as
+much.
+
 *Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
 playthrough is all of it, and however long it searches it may stay exploitable.
 """
@@ -237,6 +243,28 @@ def concatenate(frontiers: list[Frontier]) -> Frontier:
   return joined.take(np.argsort(joined.node, kind="stable"))
 
 
+# What a node's searches leave of noise counts by its reach and falls with the root of their number:
+# for as many searches in all, it is least with numbers that grow with reach to this power.
+_POWER, _LEAST = 2 / 3, 4
+
+
+def thinned(frontier: Frontier, count: int, key: jax.Array) -> Frontier:
+  """Draws some of the subgames of `count` playthroughs by their reach, fewer at rare nodes.
+
+  Reach is divided by the odds of being drawn, so that sums over subgames are right in expectation.
+  """
+  _, first, group = np.unique(frontier.node, return_index=True, return_inverse=True)
+  odds = frontier.reach.sum(axis=(1, 2), dtype=float)
+  share = np.add.reduceat(odds, first) / (count * frontier.reach[0].size)
+  number = np.maximum(count * share**_POWER, _LEAST)
+  for _ in range(8):  # what is drawn for certain leaves more for the others
+    odds = np.minimum(odds * (number / np.add.reduceat(odds, first))[group], 1.0)
+  upto = np.cumsum(odds) + float(jax.random.uniform(key))
+  drawn = np.floor(upto) > np.floor(upto - odds)
+  scaled = frontier._replace(reach=frontier.reach / odds[:, None, None])
+  return scaled.take(np.flatnonzero(drawn))
+
+
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
 
 
@@ -317,6 +345,7 @@ def sample_playthroughs(
   num_iterations: int,
   start: Sampled,
   unsafe: bool = False,
+  jitter: jax.Array | None = None,
   progress: Progress | None = None,
 ) -> Iterator[Sampled]:
   """Samples playthroughs, as many at a time as fit.
@@ -325,6 +354,8 @@ def sample_playthroughs(
     start: what has been sampled, from `no_playthroughs` or an earlier call with the same agent,
       parameters and iterations; what follows does not depend on where calls began or ended, if
       none but the last ended within a batch.
+    jitter: key of a trajectory of the first search, below which not every playthrough is searched
+      for (`thinned`); None for the trajectory of unmoved beliefs, and all searches.
     num_playthroughs: in all, those of `start` included.
     agent, params, num_iterations, unsafe, progress: see `searching_policy`; progress counts from
       `start`.
@@ -342,12 +373,20 @@ def sample_playthroughs(
   children = children_of(agent.tree, agent.game.num_actions)
   sums, done, key = start.sums.copy(), start.count, start.key
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
+  if jitter is not None:
+    per_batch = min(num_playthroughs, _MAX_THINNED)
   costs = searches_from(agent)
   left = total = int(costs[0]) * max(num_playthroughs - done, 0)
   iterates = None
   if not unsafe and agent.start.depth_limited and agent.leaf_values is not None:
     iterates = _search_start(
-      agent.start, agent.algorithm, num_iterations, agent.leaf_values, agent.policy, params
+      agent.start,
+      jittered(agent.tree.prior, jitter),
+      agent.algorithm,
+      num_iterations,
+      agent.leaf_values,
+      agent.policy,
+      params,
     )
 
   def stage_of(item: tuple[Frontier, np.ndarray]) -> int:
@@ -375,6 +414,10 @@ def sample_playthroughs(
       left -= int(costs[0] * count - costs[frontier.root].sum())
     while len(frontier.node):
       key, level_key = jax.random.split(key)
+      if jitter is not None:
+        drawn = thinned(frontier, count, level_key)
+        left -= int(costs[frontier.root].sum() - costs[drawn.root].sum())
+        frontier = drawn
       chunks = cut_into_calls(
         agent, frontier, draw_stops(agent, frontier, num_iterations, level_key)
       )
@@ -390,6 +433,15 @@ def sample_playthroughs(
 
 
 _MAX_FRONTIER = 1 << 17
+_MAX_THINNED = 2_048  # playthroughs
+
+
+def jittered(beliefs: np.ndarray, key: jax.Array | None) -> np.ndarray:
+  """Returns beliefs `[P, H]` moved by at most two units of rounding each; None moves nothing."""
+  if key is None:
+    return beliefs
+  units = np.asarray(jax.random.randint(key, np.shape(beliefs), -2, 3))
+  return beliefs * (1 + units * np.finfo(beliefs.dtype).eps).astype(beliefs.dtype)
 
 
 def _search_tables(
@@ -434,7 +486,9 @@ def _leaf_beliefs(tree, beliefs, policy):
 @functools.partial(
   Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
 )
-def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, policy, params):
+def _search_start(
+  stage: SubgameTable, beliefs, algorithm, num_iterations, leaf_values, policy, params
+):
   """Searches the start of the game once for all playthroughs.
 
   All of them search it from the same beliefs and differ only in where they stop.
@@ -443,7 +497,7 @@ def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, p
     Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
   """
   first = jnp.zeros(1, jnp.int32)
-  trees = stage.trees_at(first)
+  trees = dataclasses.replace(stage.trees_at(first), prior=beliefs[None])
   features = stage.features_at(first, trees)
   found = search_starts(trees, features, algorithm, num_iterations, leaf_values, params, policy)
   return found.policies[0], found.believed[0]

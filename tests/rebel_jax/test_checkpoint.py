@@ -22,10 +22,9 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import folders
-from rebel_jax.runs.display import Display
+from rebel_jax.runs.display import Display, RunError
 from rebel_jax.runs.metrics import MetricsLog
 from rebel_jax.runs.run import train
-from rebel_jax.runs.stopping import RunError
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.setup import make_setup
 from tests.tiny import TINY, as_flags, rows, tiny, trained

@@ -98,6 +98,18 @@ def test_an_evaluation_that_was_cut_short_goes_on(capsys, monkeypatch, tmp_path)
   assert "network=" in err
 
 
+def test_trajectories_are_averaged(capsys, tmp_path):
+  some = [trained(), "--playthroughs", 32, "--iterations", 64, "--json", "--trajectories"]
+  found = json.loads(run(capsys, *some, 3, "--keep", tmp_path / "kept")[0])
+  numbers, values = zip(*found["course"])
+  assert numbers == (1, 2, 3)
+  assert found["trajectories"] == 3
+  assert found["exploitability"] == pytest.approx(np.mean(values))
+  assert found["exploitability_spread"] == pytest.approx(np.std(values, ddof=1))
+  assert sorted(x.name for x in tmp_path.iterdir()) == ["kept-1", "kept-2", "kept-3"]
+  assert json.loads(run(capsys, *some, 1)[0])["exploitability_spread"] is None
+
+
 def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
   few = ["--playthroughs", 2, "--iterations", 8]
   (tmp_path / "notes.txt").write_text("not numbers")
@@ -126,4 +138,5 @@ def test_ctrl_c_prints_the_playthroughs_so_far(capsys, monkeypatch):
   found = json.loads(out)
   assert code == 130
   assert found["playthroughs"] == 2
+  assert found["interrupted"] is True
   assert found["course"] == [[2, found["exploitability"]]]

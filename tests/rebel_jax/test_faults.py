@@ -22,8 +22,8 @@ from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import run as run_module
+from rebel_jax.runs.display import CLOSED_PIPE, Interrupted, RunError
 from rebel_jax.runs.run import Result, train
-from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.setup import make_setup
 from tests.rebel_jax.test_checkpoint import assert_same_run

@@ -1,11 +1,14 @@
 """What agents of large games win from simple players: who these are, and what a row says."""
 
+import types
+
 import numpy as np
 import pytest
 
 import games
 import solvers
 from games.poker.betting import CALL, FOLD
+from rebel_jax.evaluation import hands_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from solvers.sweeps.levels import join_levels
@@ -47,6 +50,24 @@ def test_the_others_do_as_they_are_called(river):
     assert taken == {FOLD if facing else CALL}
   for node, taken in moves(tree, "uniform").items():
     assert len(taken) == game.legal_actions(np.asarray(tree.state)[node][None])[0].sum()
+
+
+def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
+  evaluator = object.__new__(HandsEvaluator)
+  evaluator.game = types.SimpleNamespace(rules=types.SimpleNamespace(big_blind=100))
+  search = types.SimpleNamespace(final_playthroughs=100, final_iterations=2)
+  evaluator._config = types.SimpleNamespace(rebel=search)
+
+  def run_ahead(play, jobs, **_):
+    yield from ((job, np.full(64, float(i))) for i, job in enumerate(jobs[:3]))
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(hands_evaluator, "run_ahead", run_ahead)
+  with pytest.raises(KeyboardInterrupt) as caught:
+    evaluator.measure(None, 0)
+  (measured,) = caught.value.args
+  row = {name: x for name, x in measured.row.items() if "interval" not in name}
+  assert row == {"hands": 64, "iterations": 2, "won_mbb_always_call": 5.0, "won_mbb_uniform": 20.0}
 
 
 @pytest.mark.slow

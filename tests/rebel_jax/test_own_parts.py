@@ -12,7 +12,7 @@ import games.game
 import rebel_jax
 from rebel_jax import evaluate
 from rebel_jax import train as cli
-from rebel_jax.config import own
+from rebel_jax.config import allowed
 from rebel_jax.config.config import ConfigError
 from rebel_jax.runs.run import train
 from tests.tiny import TINY, as_flags, tiny
@@ -59,7 +59,7 @@ OWN = {"game": "three_hands", "architecture": "residual", "optimizer": "lion"}
 def registries():
   """Keeps what is registered from other tests."""
   with contextlib.ExitStack() as stack:
-    for known in (games.game._REGISTRY, *own._KINDS.values()):
+    for known in (games.game._REGISTRY, *allowed._KINDS.values()):
       stack.enter_context(mock.patch.dict(known))
     yield
 
@@ -92,7 +92,7 @@ def test_a_module_s_parts_and_the_commands_that_the_run_prints(
   assert (folder / "mine.txt").read_text().splitlines()[-1] == "8 9"
   # The control: where nothing was imported, a good checkpoint is not called damaged.
   capsys.readouterr()
-  own.NETWORKS.pop("residual")
+  allowed.NETWORKS.pop("residual")
   assert evaluate.main([str(folder)]) == 2
   error = capsys.readouterr().err
   assert "architecture='residual' is unknown; known: mlp, showdowns" in error

@@ -33,6 +33,7 @@ def test_it_says_where_it_comes_from(name):
   commit = about["environment"]["git_commit"]
   assert len(commit) == 40, "trained with changes that are in no commit"
   assert (pretrained._FOLDER / name / "about.json").is_file()  # where another would be shipped
+  assert len(about["checksum"]) == 64  # which its reader compares
 
 
 def test_its_command_is_read_as_its_configuration():

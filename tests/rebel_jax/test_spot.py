@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import types
 
 import numpy as np
 import pytest
@@ -294,6 +295,27 @@ BOARDS = ["TdJdQhKc2s", "TdJdQd2s2c", "9h9d9s4c3s"]
 def rows():
   made = spot.Spot(BOARDS[0], "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
   return list(report.solve_boards(made, BOARDS, target=2.0))
+
+
+def test_ctrl_c_keeps_the_rivers_so_far(monkeypatch):
+  """A call, which nothing ends on the way, has as many rivers as cores solve side by side."""
+  calls, kept = [], []
+
+  def solve_batch(lines, **_):
+    calls.append(len(lines))
+    if len(calls) == 2:
+      raise KeyboardInterrupt
+    zeros = np.zeros(len(lines), int)
+    return solvers.Solution([], exploitability=zeros, iterations=zeros)
+
+  monkeypatch.setattr(report.solvers, "solve_batch", solve_batch)
+  monkeypatch.setattr(report, "_row", lambda own: types.SimpleNamespace(percent=0, board=own.spot))
+  monkeypatch.setattr(report, "num_cores", lambda: 1)
+  made = spot.Spot(BOARDS[0], "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
+  with pytest.raises(KeyboardInterrupt):
+    kept.extend(report.solve_boards(made, BOARDS[:1] * 9))
+  assert calls == [3, 3]
+  assert len(kept) == 3
 
 
 def test_boards_of_a_report_are_solved_as_alone(rows, solved):

@@ -14,9 +14,9 @@ from rebel_jax import train as cli
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import run as run_module
+from rebel_jax.runs.display import CLOSED_PIPE, Interrupted, RunError, Signals
 from rebel_jax.runs.metrics import Pace
 from rebel_jax.runs.run import _Run, train
-from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.targets.target import Decay
 from tests.rebel_jax.test_checkpoint import assert_same_run
@@ -238,10 +238,10 @@ def test_evaluations_take_time_too():
 STUCK = """
 import ctypes, os, sys, threading
 from rebel_jax import flags
-from rebel_jax.runs import stopping
+from rebel_jax.runs import display
 
 lock = ctypes.create_string_buffer(64)
-stopping.PATIENCE = 0.2
+display.PATIENCE = 0.2
 
 
 def compiles():
@@ -254,8 +254,8 @@ def compiles():
 
 
 def trains(whole):
-  stopping.watch()
-  with stopping.Signals() as signals, signals.raising(lambda: print("left", flush=True), whole):
+  display.watch()
+  with display.Signals() as signals, signals.raising(lambda: print("left", flush=True), whole):
     compiles()
 
 

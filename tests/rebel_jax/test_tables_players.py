@@ -55,7 +55,7 @@ def test_opponents_move_legally_and_as_their_seed_says(name):
 
   def match(seed):
     both = [
-      make_chip_player(name, rules=dict(stack=1_500), seed=seed).player,
+      make_chip_player(name, rules=dict(stack=1_500), seed=seed),
       Uniform(rules, seed=9),
     ]
     return play_chip_match(both, rules, num_hands=20, seed=2)
@@ -84,7 +84,7 @@ class Checked(UniformPlayer):
   """A uniform player who is told legal actions alone; burns are among those of chance."""
 
   def observe(self, action, infostate=None):
-    assert self._game.legal_actions(self._state[None])[0, action]
+    assert self.game.legal_actions(self._state[None])[0, action]
     super().observe(action, infostate)
 
 
@@ -238,9 +238,7 @@ def test_an_agent_that_searches_sits_down(monkeypatch):
 
   def match(seated):
     assert seated.rules.rules == CONFIG.make_game().rules
-    return play_chip_match(
-      [seated.player, Uniform(seated.rules, seed=2)], seated.rules, num_hands=6
-    )
+    return play_chip_match([seated, Uniform(seated.rules, seed=2)], seated.rules, num_hands=6)
 
   # The command lets it compile before it connects; else it plays as any other of its seed.
   alone = make_chip_player("runs/mine", iterations=4, seed=1)
@@ -249,7 +247,7 @@ def test_an_agent_that_searches_sits_down(monkeypatch):
 
   def connect(player, rules, host, port, **timeouts):
     connected.append((host, port))
-    return match(seats.Seating(player, rules))
+    return match(player)
 
   monkeypatch.setattr(command, "play_acpc", connect)
   options = command.Options("runs/mine", "there", 7, iterations=4, seed=1)

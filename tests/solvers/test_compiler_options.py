@@ -1,6 +1,9 @@
 """Programs are compiled with options for what they spend their time on; inside a jit without."""
 
+import contextlib
+import gc
 import time
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -34,16 +37,34 @@ def test_an_xla_that_refuses_every_option_solves(monkeypatch):
 
 
 def test_programs_are_bounded_and_return_what_compiling_took(monkeypatch):
-  returned, programs = [], Programs(lambda x: 2 * x)
-  monkeypatch.setattr(xla, "MOST_PROGRAMS", 16)
+  """Of more than there is room for, the one unused for longest goes, and JAX lets go of it."""
+  returned, traced = [], []
+  programs = Programs(lambda x: traced.append(len(x)) or 2 * x)
+  monkeypatch.setattr(xla, "MOST_PROGRAMS", 4)
   monkeypatch.setattr(xla, "return_memory", lambda: returned.append(1))
-  numbers = []
-  for size in range(1, 26):
+  made = []
+  for size in (1, 2, 3, 4, 1, 5, 1, 2, 3):
     np.testing.assert_array_equal(programs(np.ones(size)), 2)
-    numbers.append(programs.get(Work.PLAIN)._cache_size())
-  assert numbers == [*range(1, 18), *range(1, 9)]
-  assert len(returned) == 3  # after the first program, the ninth, and as all are let go
+    made.append(weakref.ref(programs.of(Work.PLAIN, np.ones(size)).__wrapped__))
+  assert traced == [1, 2, 3, 4, 5, 2, 3]
+  gc.collect()
+  assert [x() is not None for x in made] == [True, *[False] * 3, *[True] * 5]
+  assert len(returned) == 1  # as the second is made
   xla.return_memory()
+
+
+def test_what_is_compiled_quickly_is_another_program_of_the_same_numbers():
+  programs, x, tree = Programs(jnp.sin), np.ones(3, np.float32), game_tree(3)
+  policies = []
+  for context in (contextlib.nullcontext, xla.quickly):
+    with context():
+      made = programs.of(Work.TREES, x)
+      found = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4)
+      policies.append(found.average_policy)
+      chosen = "xla_backend_optimization_level" in (xla.options_for(Work.TREES) or {})
+      assert chosen == (context is xla.quickly)
+  assert programs.of(Work.TREES, x) is not made
+  np.testing.assert_allclose(*policies, atol=1e-6)
 
 
 def test_inside_a_jit_there_are_no_options():

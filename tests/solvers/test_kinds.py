@@ -237,6 +237,7 @@ def amounts(states, fractions=None):
   return HOLDEM.bets.amounts(HOLDEM.rules, states, fractions)
 
 
+STACK = games.stack_trees([TREE, TREE])
 LONG, LINES = "x" * 9999, np.arange(999.0)
 ONE_ROW = HOLDEM.initial_state()[None]
 # What is of the right kind and not allowed, or of no end: the field, the value and what is allowed.
@@ -258,11 +259,11 @@ REFUSED = [
   (lambda: tree_ground(GAME, TREE, share="all"), "share='all' must be a number"),
   (
     lambda: check_rules(GAME, num_playouts=-32),
-    "num_playouts=-32 must be .* at most 1000000",
+    "num_playouts=-32 must be an integer from 1 to 1000000",
   ),
   (
     lambda: check_rules(GAME, num_playouts=10**9),
-    "num_playouts=1000000000 must be an integer",
+    "num_playouts=1000000000 must be an .* from 1",
   ),
   (lambda: check_rules(GAME, [[1, 2, 3, 4, 5]]), r"states of shape \(1, 5\) must have shape"),
   (
@@ -287,6 +288,20 @@ REFUSED = [
   (lambda: MADE.children((99,)), r"node=\(99,\) takes action 99 where .* allows"),
   (lambda: at_chance(99), "action=99 is not legal; legal here: "),
   (lambda: at_chance(6), r"action=6 is not possible where players hold \[0, 3\]"),
+  (lambda: dealer.Dealer(GAME).payoff(), r"history=\[\] has no payoff: the game goes on"),
+  (lambda: MADE.follower.follow((99,)), r"history=\(99,\) takes action 99 where .* allows"),
+  (lambda: make_lines(SPOT.game(), permutations=[3]), "permutations=.* must be a list of lists"),
+  (lambda: solvers.Placer(STACK), "whole is stacked"),
+  (lambda: games.tabulate(GAME, STACK), "tree is stacked"),
+  (lambda: games.take(STACK, 2), "which=2 must hold integers from -2 to 1"),
+  (lambda: match.UniformPlayer(GAME, seed=10**400), "seed=1000.* must be at least 0 and below"),
+  (
+    lambda: match.play_match(HOLDEM, *[lambda seed: match.UniformPlayer(GAME)] * 2, num_games=4),
+    "the agent plays .*kuhn.*, and the match is of .*river",
+  ),
+  (lambda: solvers.GTCFR(temperature=0), "temperature=0 must be a number of at least"),
+  (lambda: solvers.GTCFR(selection="best"), "selection='best' must be 'current' or 'average'"),
+  (lambda: solvers.Maxmargin(True), "searcher=True must be 0 or 1"),
   (lambda: match.play_match(GAME, len, len, num_games=10**9), "num_games=.* at most 1000000"),
 ]
 
@@ -298,6 +313,26 @@ def test_what_is_not_allowed_gets_one_short_sentence(call, message):
   said = str(caught.value)
   assert "\n" not in said
   assert len(said) < 400
+
+
+@pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker", "liars_dice", "tic_tac_toe", "go"])
+def test_states_that_no_play_comes_to_get_one_sentence(game):
+  """No rule ends in numpy's words, whatever a state holds."""
+  game, rng = games.make(game), np.random.default_rng(0)
+  state = game.initial_state()[None]
+  for rule, *others in (("actor",), ("legal_actions",), ("payoff_index",), ("features", 0)):
+    for far in (99, 2**20):
+      states = np.where(rng.random(state.shape) < 0.5, far, state)
+      try:
+        getattr(game, rule)(states, *others)
+      except ValueError as error:
+        assert f"must be what play of {game.name} comes to ({rule}: " in str(error)
+  with pytest.raises(ValueError, match=f"actions=.* must be what play of {game.name} comes to"):
+    game.next_states([None], np.array([0]))
+  with pytest.raises(ValueError, match="states=.* must be what play of kuhn_poker comes to"):
+    GAME.legal_actions(np.array([[99]]))
+  with pytest.raises(TypeError, match="history=None must be a list"):
+    game.state_after(None)
 
 
 @pytest.mark.parametrize("given", ["False", 0, None, 1.0])

@@ -21,7 +21,7 @@ from games.poker.lines import (
   shape_of,
   share_shapes,
 )
-from games.poker.lines.boards import alike_on_river, suit_permutations
+from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
 from games.poker.notation import beliefs_of
 from solvers import tuning
@@ -34,6 +34,7 @@ from solvers.sweeps.lines.problem import largest_table
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 ALIKE = ("AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7")
+CARDS = ("AA,KQ,99,JT:0.4", "TT,AJ,QJ:0.7,KT")
 APART = ("AA,KQ,J9s:0.3,99,KcQc:0.5", "TT,AJ,K9s,QJo:0.7")
 
 
@@ -101,6 +102,23 @@ def test_suits_are_found_alike_or_not(turn):
   with jax.enable_x64(True):
     gap, policy, tree = solve(game, 4, permutations)
     assert abs(gap - float(solvers.exploitability(tree, policy))) > 1e-3
+
+
+@pytest.mark.parametrize("board", ["TsJh9hAs", "TsJh9dAc"])
+def test_cards_of_a_rank_are_merged_on_a_turn(board, monkeypatch):
+  game = make(board, CARDS)
+  with jax.enable_x64(True):
+    gap, policy, tree = solve(game, 4)
+    lines, columns = make_lines(game)
+  suits, _ = make_lines(game, permutations=suit_permutations(game, game.prior()))
+  assert lines.streets[1].width(0) < suits.streets[1].width(0)
+  assert columns.sentence().startswith("Cards of a rank in suits without a flush are alike")
+  assert_solved_as_on_the_tree(game, gap, policy, tree)
+  if board == "TsJh9hAs":  # merged all the same, cards that may flush would be found
+    monkeypatch.setattr(boards, "card_groups", lambda game: np.arange(24) // 4 * 4)
+    with jax.enable_x64(True):
+      gap, policy, tree = solve(game, 4)
+      assert abs(gap - float(solvers.exploitability(tree, policy))) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -255,9 +273,9 @@ def test_exploitability_in_single_precision(rivers):
 def test_ranges_that_tell_cards_apart_are_not_merged(rivers):
   game = rivers[0][0]
   beliefs = game.prior().copy()
-  assert alike_on_river(game, beliefs) is not None
+  assert find_alike(game, beliefs).hands is not None
   beliefs[0, game.infostate("KdKc")] *= 1.01
-  assert alike_on_river(game, beliefs / beliefs.sum(axis=1, keepdims=True)) is None
+  assert find_alike(game, beliefs / beliefs.sum(axis=1, keepdims=True)).hands is None
 
 
 def test_cards_that_may_flush_merged_would_be_found(rivers, monkeypatch):
@@ -334,16 +352,16 @@ def test_rivers_of_a_spot_share_shapes():
     for found, to in zip(shapes, (lambda n: n, bucket, None)):
       wide, columns = round_up(lines, to)
       found.add(str(jax.tree.map(np.shape, wide)))
-      # Its own columns stay in front (`rebel_jax.spots.tables`).
+      # Its own columns stay in front (`rebel_jax.spots.study`).
       assert all((x == np.arange(len(x))).all() for x in columns[0])
-  assert [len(found) for found in shapes] == [15, 13, 8]  # as they are, with four digits, and two
+  assert [len(found) for found in shapes] == [15, 12, 2]  # as they are, with four digits, and two
 
 
 @pytest.mark.parametrize("dense", [True, False])
 def test_ends_are_sums_over_all_pairs(dense):
   game = make("TsJs9hAhQs", ALIKE)
   lines, columns = make_lines(game)
-  assert len(columns.permutations) == 2
+  assert len(columns.alike.permutations) == 2
   with jax.enable_x64(True):
     (group,) = lines.streets[0].groups
     prepared = ends.make_ends(group, jnp.float64, ends.Dense if dense else ends.Sorted)
@@ -360,13 +378,15 @@ def test_ends_are_sums_over_all_pairs(dense):
 
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(
-  ("board", "ranges"), [("TsJs9hAhQs", ALIKE), ("TsJh9hAs", APART), ("TsJh9hAs", ALIKE)]
+  ("board", "ranges"),
+  [("TsJs9hAhQs", ALIKE), ("TsJh9hAs", APART), ("TsJh9hAs", ALIKE), ("TsJh9dAc", CARDS)],
 )
 def test_ends_in_cpp_are_those_of_xla(board, ranges, player):
   lines, _ = make_lines(make(board, ranges))
   group = lines.streets[-1].groups[0]
   assert ends.form_of(group, lines.dtype) is ends.Walk  # or there is no compiler
-  walked, dense = (ends.make_ends(group, lines.dtype, form) for form in (ends.Walk, ends.Dense))
+  forms = (ends.Walk, ends.Dense, ends.Sorted)
+  walked, dense, ordered = (ends.make_ends(group, lines.dtype, form) for form in forms)
   random = np.random.default_rng(0)
   shows, folds = random.normal(size=(2, 2, 21)).astype(np.float32)
   reach = random.random((2, 21, group.boards, group.width(1 - player)), np.float32)
@@ -382,6 +402,7 @@ def test_ends_in_cpp_are_those_of_xla(board, ranges, player):
 
   for given in ((shows, folds), (shows[:, :4], folds[:, :17]), (shows, None), (None, folds)):
     assert gap(walked, *given) < 1e-4
+  assert gap(ordered, shows, folds) < 1e-4
   # Hands that tie, and hands of a class that hold other cards, are told from others.
   order = [x._replace(strength=jnp.minimum(x.strength, 90_000)) for x in walked.showdowns]
   assert gap(walked._replace(showdowns=tuple(order)), shows, None) > 0.1

@@ -81,8 +81,11 @@ def inserted(key):
 mesh = jax.make_mesh((2,), ("rows",), (AxisType.Explicit,))
 keys = jax.random.split(jax.random.key(0), 4)
 laid = jax.device_put(keys, NamedSharding(mesh, P("rows")))
-split = jax.shard_map(jax.vmap(marked), mesh=mesh, in_specs=P("rows"), out_specs=P("rows"))
-for name, way in {"marked": split, "inserted": jax.vmap(inserted)}.items():
+split = [
+  jax.shard_map(jax.vmap(x), mesh=mesh, in_specs=P("rows"), out_specs=P("rows"))
+  for x in (marked, inserted)
+]
+for name, way in {"marked": split[0], "inserted": jax.vmap(inserted), "planted": split[1]}.items():
   type_of = jax.jit(way).trace(laid).out_info  # compilation would take longer
   print(json.dumps(["", name, 0.0, [type_of.sharding.shard_shape(type_of.shape)] * 2]))
 """
@@ -98,7 +101,7 @@ def rows():
 
 
 def test_every_way_of_laying_out_a_batch_solves_it_where_it_is(rows):
-  assert len(rows) == 13
+  assert len(rows) == 14
   for axis, name, error, parts in rows:
     assert error < 1e-5, (axis, name)
     assert parts == [[2, 2, 3], [2, 2, 3]], (axis, name)

@@ -1,4 +1,4 @@
-"""C++ is compiled once, beside where it belongs, and whatever goes wrong XLA's own form is used."""
+"""C++ is compiled once, beside where it belongs; without it, for any reason, XLA's form is used."""
 
 import ctypes
 import shutil

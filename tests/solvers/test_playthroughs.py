@@ -92,6 +92,30 @@ def dice_agent():
   )
 
 
+def test_a_jitter_is_of_the_size_of_rounding():
+  beliefs = np.full((2, 6), 1 / 6, np.float32)
+  jitters = [playthroughs.jittered(beliefs, jax.random.key(i)) / beliefs - 1 for i in range(8)]
+  assert len({x.tobytes() for x in jitters}) == 8
+  assert 1e-7 < np.max(np.abs(jitters)) < 3e-7
+  assert playthroughs.jittered(beliefs, None) is beliefs
+
+
+def test_thinned_frontiers_have_the_same_sums():
+  """Reach over odds adds up to the whole, in expectation; without the division it does not."""
+  node = np.repeat([3, 5, 9], [40, 4, 100])
+  reach = np.random.default_rng(0).exponential(size=(144, 2, 3)) ** 2 / 100
+  whole = playthroughs.Frontier(node, node, reach, reach)
+  drawn = [playthroughs.thinned(whole, 1_000, jax.random.key(i)) for i in range(400)]
+  expected, first = (
+    np.add.reduceat(reach, [0, 40, 44]),
+    lambda x: np.searchsorted(x.node, [3, 5, 9]),
+  )
+  assert 20 < np.mean([len(x.node) for x in drawn]) < 40
+  for name, same in (("reach", True), ("beliefs", False)):
+    sums = np.mean([np.add.reduceat(getattr(x, name), first(x)) for x in drawn], axis=0)
+    assert np.allclose(sums, expected, rtol=0.05) == same
+
+
 @pytest.mark.parametrize("shift", [0, 2])
 def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
   """Running every search to its end changes nothing but time; playing other iterates does."""

@@ -117,5 +117,5 @@ def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board, deals):
 def test_trees_refuse_a_rake():
   with pytest.raises(ValueError, match="rake=0.1 makes a game that is not of zero sum"):
     games.build_public_tree(make("TsJhQsKh", (1,)))
-  with pytest.raises(ValueError, match="rake=0.7 must be a share of the pot from 0 to 0.5"):
+  with pytest.raises(ValueError, match="rake=0.7 must be a number from 0 to 0.5"):
     Betting(rake=0.7)

@@ -137,9 +137,9 @@ def test_a_measure_is_one_program_and_takes_a_batch(measure, compiled):
   policies = [np.asarray(solve(number).average_policy) for number in (2, 8, 64)]
   compiled()
   alone = [measure(TREE, policy) for policy in policies]
-  assert compiled() == 1
+  assert compiled() <= 1  # none where another file of this process came first
   together = measure(TREE, np.stack(policies))
-  assert compiled() == 1
+  assert compiled() <= 1
   rows = jax.tree.map(lambda *x: np.stack(x), *alone)
   jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), together, rows)
   # The control: rows in another order are other results.

@@ -94,7 +94,7 @@ def test_growing_searches_refuse_what_solve_does(kind, given, message):
     ("tree", dict(root=1, current=2), "current=2 must be a node where .* root=1 or below"),
     ("tree", dict(root=TREE.num_nodes - 1), "current=8 must be a node where the game goes on"),
     ("rules", dict(path=(10**9,)), r"path=\(1000000000,\) takes action .* allows \[0, 1\]"),
-    ("rules", dict(path=(10**30,)), "history=.* must be a list of integers"),
+    ("rules", dict(path=(10**30,)), "path=.* must be a list of integers"),
     ("rules", dict(path=(0, 0)), "lead to where the game is over"),
     ("rules", dict(path=(0, 0, 0)), "path=.* goes on after the game has ended"),
   ],

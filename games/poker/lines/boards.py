@@ -40,13 +40,13 @@ class Boards(NamedTuple):
     return tuple(itertools.pairwise(cuts))
 
 
-def enumerate_boards(game: Holdem, permutations: np.ndarray) -> list[Boards]:
+def enumerate_boards(game: Holdem, alike: "Alike") -> list[Boards]:
   """Returns the boards of each round of betting.
 
   Of the cards that permutations take to each other, those that leave the board before as it is, the
   lowest is dealt. Boards that the same permutations leave alone follow each other, most first.
   """
-  number = game.deck.num_cards
+  number, permutations = game.deck.num_cards, alike.permutations
   cards, keep = np.zeros((1, 0), int), [np.arange(len(permutations))]
   rounds = []
   for _ in game.deals:
@@ -69,6 +69,8 @@ def enumerate_boards(game: Holdem, permutations: np.ndarray) -> list[Boards]:
     keep = [own for _, _, own in made]
   nothing = np.full((len(cards), number), NONE)
   rounds.append(Boards(cards, tuple(keep), nothing, nothing))
+  if alike.hands is not None:  # the same hands are alike on all boards
+    rounds = [own._replace(keep=(keep[0][:0],) * len(own.cards)) for own in rounds]
   return rounds
 
 
@@ -87,32 +89,34 @@ class Classes(NamedTuple):
   a group have the same list of classes, cards dealt or not.
 
   Attributes:
-    lists: for each group, a hand of each class, `[J]`, and hands of each class, `[J]`.
-    hand: `[W]` the hand of each column; -1 where it holds a card of the board.
+    lists: for each group, the lowest hand of each class, `[J]`.
+    hand: `[W]` a hand of each column; -1 where all of its class hold a card of the board.
     column: `[B, H]` the column of each hand on each board; -1 if it cannot be held.
     starts: `[B]` the first column of each board.
   """
 
-  lists: tuple[tuple[np.ndarray, np.ndarray], ...]
+  lists: tuple[np.ndarray, ...]
   hand: np.ndarray
   column: np.ndarray
   starts: np.ndarray
 
 
-def hand_classes(game: Holdem, held: np.ndarray, boards: Boards, moved: np.ndarray) -> Classes:
-  """Returns the classes of the hands `held` `[H]` on each board; `moved` `[G, H]`."""
+def hand_classes(game: Holdem, held: np.ndarray, boards: Boards, alike: "Alike") -> Classes:
+  """Returns the classes of the hands `held` `[H]` on each board."""
   lists, hand, starts = [], [], []
   column = np.full((len(boards.cards), len(held)), NONE)
   width = 0
   for first, last in boards.groups:
-    lowest = moved[boards.keep[first]].min(axis=0)  # of the hands of a class
-    hands, size = np.unique(lowest[held], return_counts=True)
-    lists.append((hands, size))
+    lowest = alike.lowest(boards.keep[first])
+    hands = np.unique(lowest[held])
+    lists.append(hands)
     place = np.searchsorted(hands, lowest)
     for b in range(first, last):
-      dead = shares_card(game.hole_cards, boards.cards[b : b + 1])[:, 0]
-      column[b] = np.where(held & ~dead, width + place, NONE)
-      hand.append(np.where(dead[hands], NONE, hands))
+      live = np.flatnonzero(held & ~shares_card(game.hole_cards, boards.cards[b : b + 1])[:, 0])
+      column[b, live] = width + place[live]
+      named = np.full(len(hands), NONE)
+      named[place[live[::-1]]] = live[::-1]  # the lowest that the board leaves
+      hand.append(named)
       starts.append(width)
       width += len(hands)
   return Classes(tuple(lists), np.concatenate(hand), column, np.array(starts))
@@ -151,7 +155,6 @@ def parent_columns(game: Holdem, boards: Boards, own: Classes, below: Classes) -
 
 
 _TOLERANCE = 1e-9  # of a belief
-_RIVER = 5
 
 
 def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
@@ -177,22 +180,53 @@ def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
   return found[:1] if game.parameters()["added_bets"] else found
 
 
-def alike_on_river(game: Holdem, beliefs: np.ndarray) -> np.ndarray | None:
-  """Returns the first hand of those that are alike on a river, `[H]`, or None.
+class Alike(NamedTuple):
+  """Hands and cards of a spot that may change places, and nothing else about it changes.
 
-  None where a range tells them apart.
+  Attributes:
+    permutations: `[G, num_cards]` the card that each card becomes, the identity first: of suits, or
+      pairs of cards.
+    moved: `[G, H]` the hand that each hand becomes.
+    hands: `[H]` the lowest of the hands that pairs of cards take to each other; None where suits
+      change places.
+  """
+
+  permutations: np.ndarray
+  moved: np.ndarray
+  hands: np.ndarray | None
+
+  def lowest(self, keep: np.ndarray) -> np.ndarray:
+    """Returns the lowest hand that permutations, by number, take each to: `[H]`."""
+    return self.moved[keep].min(axis=0) if self.hands is None else self.hands
+
+
+def find_alike(game: Holdem, beliefs: np.ndarray) -> Alike:
+  """Returns the cards and hands of a spot that are alike: suits, or cards where they leave less."""
+  suits = suit_permutations(game, beliefs)
+  moved = moved_hands(game, suits)
+  group = card_groups(game)
+  hands = None if game.parameters()["added_bets"] else alike_hands(game, beliefs, group)
+  if hands is None or (game.deals and len(np.unique(moved.min(axis=0))) <= len(np.unique(hands))):
+    return Alike(suits, moved, None)
+  first, second = np.nonzero(np.triu(group[:, None] == group, 1))
+  cards = np.tile(np.arange(len(group)), (1 + len(first), 1))
+  rows = np.arange(1, len(cards))
+  cards[rows, first], cards[rows, second] = second, first
+  return Alike(cards, moved_hands(game, cards), hands)
+
+
+def alike_hands(game: Holdem, beliefs: np.ndarray, group: np.ndarray) -> np.ndarray | None:
+  """Returns the first hand of those that are alike, `[H]`; None where a range tells them apart.
 
   Cards of one rank in suits that make no flush are alike. Merging hands of such cards loses nothing
-  where both players are as likely to hold each of them (`games.poker.MergedSuits`).
+  where both players are as likely to hold each of them.
 
   Args:
-    game: hold'em with five cards on the board.
+    game: hold'em.
     beliefs: `[P, H]`.
+    group: `[num_cards]` from `card_groups`.
   """
-  if len(game.board) != _RIVER or game.parameters()["added_bets"]:
-    return None
   number, every = game.deck.num_cards, game.deck.hole_cards(game.board)
-  group = card_groups(game)
   table = np.zeros((2, number, number))
   table[:, game.hole_cards[:, 0], game.hole_cards[:, 1]] = beliefs
   _, of_every = np.unique(np.sort(group[every], axis=1), axis=0, return_inverse=True)

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.arguments import checked
+from games.arguments import checked, integers
 from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
@@ -21,16 +21,16 @@ from games.poker.cards import shares_card, strengths_on
 from games.poker.holdem import Holdem
 from games.poker.lines.boards import (
   NONE,
+  Alike,
   Boards,
   Classes,
-  alike_on_river,
   dealt_columns,
   enumerate_boards,
+  find_alike,
   hand_classes,
   moved_hands,
   parent_columns,
   say_permutations,
-  suit_permutations,
 )
 from games.public_tree import Level, PublicTree
 
@@ -174,9 +174,10 @@ class Group:
   """Boards of a round with one list of classes of hands; of each player.
 
   Attributes:
-    cards: `[J, 2]` the cards of a hand of each class.
-    size: `[J]` hands of each class.
-    holding: `[J, C]` how many hands of each class hold a card.
+    cards: `[D, J, 2]` the cards of a hand of each class, D being 1 where all boards are alike, or
+      the number of boards, of whose cards some hands of a class may hold one.
+    size: `[D, J]` hands of each class.
+    holding: `[D, J, C]` how many hands of each class hold a card.
     twin: `[J]` the other's class of the same hand; the other's J if it does not hold it.
     final: where all cards lie; else None.
     boards: how many boards; static.
@@ -195,7 +196,12 @@ class Group:
 
   def width(self, player: int) -> int:
     """Returns how many columns a board has."""
-    return self.size[player].shape[0]
+    return self.twin[player].shape[0]
+
+  @property
+  def alone(self) -> bool:
+    """Whether classes are of other hands on each board."""
+    return self.size[0].shape[0] > 1
 
 
 @jax.tree_util.register_dataclass
@@ -228,30 +234,25 @@ class LineMap:
 
   Attributes:
     game: the rules.
-    permutations: `[G, num_cards]` of suits that change nothing.
-    moved: `[G, H]` the hand that each hand becomes.
+    alike: cards and hands that may change places.
     nodes: the lines of each level.
     boards: of each round.
-    merged: whether hands are merged that cards in suits without a flush take to each other, on a
-      river; then `moved` holds each hand and the first of those.
     dead: `[B, H]` for each round, whether a hand holds a card that was dealt.
     classes: each player's on each round.
   """
 
   game: Holdem
-  permutations: np.ndarray
-  moved: np.ndarray
+  alike: Alike
   nodes: tuple[LineNodes, ...]
   boards: tuple[Boards, ...]
-  merged: bool
   dead: tuple[np.ndarray, ...]
   classes: tuple[tuple[Classes, Classes], ...]
 
   def sentence(self) -> str:
     """Says which suits are alike."""
-    if self.merged:
+    if self.alike.hands is not None:
       return "Cards of a rank in suits without a flush are alike: of hands of such there is one."
-    return say_permutations(self.game, self.permutations)
+    return say_permutations(self.game, self.alike.permutations)
 
 
 @jax.tree_util.register_dataclass
@@ -302,15 +303,13 @@ def make_lines(game: Holdem, *, permutations: np.ndarray | None = None) -> tuple
     raise ValueError(f"game={game!r} must have no added bets and no fresh boards")
   rows = np.asarray(game.prior(), float)
   shapes, nodes = betting_lines(game)
-  alike = alike_on_river(game, rows) if permutations is None else None
-  if alike is not None:
-    # No deal asks which cards these hands become.
-    permutations = np.tile(np.arange(game.deck.num_cards), (2, 1))
-    moved = np.stack([np.arange(game.num_infostates), alike])
+  if permutations is None:
+    alike = find_alike(game, rows)
   else:
-    permutations = suit_permutations(game, rows) if permutations is None else permutations
-    moved = moved_hands(game, permutations)
-  boards = enumerate_boards(game, permutations)
+    last = game.deck.num_cards - 1
+    permutations = integers("permutations", permutations, 0, last, ndim=2)
+    alike = Alike(permutations, moved_hands(game, permutations), None)
+  boards = enumerate_boards(game, alike)
   streets: list[Street] = []
   classes: list[tuple[Classes, Classes]] = []
   for number, own in enumerate(boards):
@@ -319,10 +318,10 @@ def make_lines(game: Holdem, *, permutations: np.ndarray | None = None) -> tuple
       hands = np.asarray(game.hole_cards)
       shown = [np.array([*game.board, *dealt], int) for dealt in own.cards]
       strengths = np.stack([strengths_on(game.deck, hands, board) for board in shown])
-    first, second = (hand_classes(game, row > 0, own, moved) for row in rows)
+    first, second = (hand_classes(game, row > 0, own, alike) for row in rows)
     both = (first, second)
     before = None if not classes else (boards[number - 1], classes[-1])
-    streets.append(_street(game, rows, own, both, before, moved, strengths))
+    streets.append(_street(game, rows, own, both, before, alike, strengths))
     classes.append(both)
   left = game.deck.num_cards - len(game.board) - 4
   chance = np.cumprod([1.0, *(1 / (left - k) for k in range(len(game.deals)))])
@@ -336,58 +335,69 @@ def make_lines(game: Holdem, *, permutations: np.ndarray | None = None) -> tuple
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
   dead = tuple(shares_card(own.cards, game.hole_cards) for own in boards)
-  return lines, LineMap(
-    game, permutations, moved, nodes, tuple(boards), alike is not None, dead, tuple(classes)
-  )
+  return lines, LineMap(game, alike, nodes, tuple(boards), dead, tuple(classes))
 
 
-def _street(game, rows, boards, classes, before, moved, strengths) -> Street:
+def _street(game, rows, boards, classes, before, alike, strengths) -> Street:
   belief: Any = tuple(
     np.where(own.hand == NONE, 0.0, row[own.hand]) for own, row in zip(classes, rows)
   )
   groups = tuple(
-    _group(game, boards, classes, moved, number, strengths) for number in range(len(boards.groups))
+    _group(game, boards, classes, alike, number, strengths) for number in range(len(boards.groups))
   )
   if before is None:
     return Street(belief, None, None, groups)
   above, of_above = before
   found = [parent_columns(game, above, of_above[p], classes[p]) for p in (0, 1)]
   parent: Any = tuple(np.maximum(x, 0) for x in found)
-  children: Any = tuple(dealt_columns(above, of_above[p], classes[p], moved) for p in (0, 1))
+  children: Any = tuple(dealt_columns(above, of_above[p], classes[p], alike.moved) for p in (0, 1))
   return Street(belief, parent, children, groups)
 
 
-def _group(game, boards, classes, moved, number, strengths) -> Group:
+def _group(game, boards, classes, alike, number, strengths) -> Group:
   first, last = boards.groups[number]
-  num_cards, lowest = game.deck.num_cards, moved[boards.keep[first]].min(axis=0)
-  held = holds(game.hole_cards, num_cards)  # [H, C]
-  hands, sizes = zip(*(own.lists[number] for own in classes))
+  held = holds(game.hole_cards, game.deck.num_cards)  # [H, C]
+  hands = [own.lists[number] for own in classes]
+  cards: Any = []
+  sizes: Any = []
   holding: Any = []
   twins: Any = []
-  for p in (0, 1):
-    live = np.flatnonzero(np.isin(lowest, hands[p]))
-    table = np.zeros((len(hands[p]), num_cards))
-    np.add.at(table, np.searchsorted(hands[p], lowest[live]), held[live])
+  for p, own in enumerate(classes):
+    width, other = len(hands[p]), hands[1 - p]
+    place = np.where(own.column == NONE, NONE, own.column - own.starts[:, None])[first:last]
+    named = own.hand[own.starts[first] :][: (last - first) * width].reshape(-1, width)
+    if alike.hands is None:  # a board leaves all hands of a class, or none
+      place, named = place.max(axis=0)[None], named.max(axis=0)[None]
+    table = np.zeros((len(place), width, held.shape[1]))
+    row, hand = np.nonzero(place != NONE)
+    np.add.at(table, (row, place[row, hand]), held[hand])
+    cards.append(game.hole_cards[named])
     holding.append(table)
-    other = hands[1 - p]
-    place = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
-    twins.append(np.where(other[place] == hands[p], place, len(other)))
+    sizes.append(table.sum(axis=2) / 2)
+    found = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
+    twins.append(np.where(other[found] == hands[p], found, len(other)))
   return Group(
-    (game.hole_cards[hands[0]], game.hole_cards[hands[1]]),
-    (sizes[0].astype(float), sizes[1].astype(float)),
+    (cards[0], cards[1]),
+    (sizes[0], sizes[1]),
     (holding[0], holding[1]),
     (twins[0], twins[1]),
-    None if strengths is None else _final(game, classes, hands, (first, last), strengths),
+    None if strengths is None else _final(game, classes, (first, last), strengths),
     last - first,
-    bool(all((x == 1).all() for x in sizes)),
+    bool(all((x <= 1).all() for x in sizes)),
     len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all()),
   )
 
 
-def _final(game, classes, hands, rows: tuple[int, int], strengths) -> Final:
-  first, second = (_by_card(game, own, rows, len(x), strengths) for own, x in zip(classes, hands))
-  part = strengths[slice(*rows)]
-  return Final((part[:, hands[0]], part[:, hands[1]]), (first, second))
+def _final(game, classes, rows: tuple[int, int], strengths) -> Final:
+  strength: Any = []
+  member: Any = []
+  for own in classes:
+    stop = own.starts[rows[1]] if rows[1] < len(own.starts) else len(own.hand)
+    named = own.hand[own.starts[rows[0]] : stop].reshape(rows[1] - rows[0], -1)
+    found = np.take_along_axis(strengths[slice(*rows)], np.maximum(named, 0), axis=1)
+    strength.append(np.where(named == NONE, -1, found))
+    member.append(_by_card(game, own, rows, named.shape[1], strengths))
+  return Final((strength[0], strength[1]), (member[0], member[1]))
 
 
 def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -> np.ndarray:
@@ -466,7 +476,7 @@ class Follower:
     own, board = self.spot.boards[place.street], place.board
     card = place.cards[move - game.first_deal]
     by, child = own.by[board, card], int(own.child[board, card])
-    hands = np.where(place.hands == NONE, NONE, self.spot.moved[by][place.hands])
+    hands = np.where(place.hands == NONE, NONE, self.spot.alike.moved[by][place.hands])
     street = place.street + 1
     blocked = self.spot.dead[street][child][hands]
     return Place(
@@ -475,13 +485,14 @@ class Follower:
       street,
       child,
       np.where(blocked, NONE, hands),
-      self.spot.permutations[by][place.cards],
+      self.spot.alike.permutations[by][place.cards],
     )
 
   @checked
   def follow(self, history: Sequence[int]) -> Place:
     """Returns the place after public actions of the game."""
     place = self.start()
+    self.spot.game.state_after(history, field="history")
     for move in history:
       place = self.step(place, int(move))
     return place

@@ -23,6 +23,11 @@ def bucket(number: int, digits: int = 4) -> int:
   return -(-number // step) * step
 
 
+def _river(number: int) -> int:
+  """Returns a number of hands of a river that few boards are beyond; so few take no time."""
+  return bucket(max(number, 32), digits=2)
+
+
 class Shape(NamedTuple):
   """How wide lines are; rounds in order, and in them groups of boards.
 
@@ -56,16 +61,18 @@ class Shape(NamedTuple):
 @checked
 def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
   """Returns the widths of lines, numbers of hands rounded by `to` and all others by `bucket`."""
+  # Of rivers alike in all but the board, hands that hold a card are now 24 and now 25 at most.
+  holding = functools.partial(bucket, digits=1) if len(lines.streets) == 1 else to
   streets = lines.streets
   boards = tuple(
     tuple(bucket(group.boards) if number else 1 for group in street.groups)
     for number, street in enumerate(streets)
   )
   hands: Any = tuple(tuple((to(x.width(0)), to(x.width(1))) for x in y.groups) for y in streets)
-  holders: Any = tuple(tuple(_holders(group, to) for group in x.groups) for x in streets)
+  holders: Any = tuple(tuple(_holders(group, holding) for group in x.groups) for x in streets)
   dealt = [street.children for street in streets]
   cards: Any = tuple((0, 0) if x is None else tuple(bucket(y.shape[1]) for y in x) for x in dealt)
-  flags = tuple(tuple((x.plain, x.same) for x in street.groups) for street in streets)
+  flags = tuple(tuple((x.plain, x.same, x.alone) for x in y.groups) for y in streets)
   return Shape(boards, hands, holders, cards, (flags, lines.levels, lines.rakes is None))
 
 
@@ -92,8 +99,7 @@ def round_up(
     The lines, and for each round and player the column there of each column `[W]`.
   """
   if shape is None:
-    digits = 2 if len(lines.streets) == 1 else 4
-    shape = shape_of(lines, to or functools.partial(bucket, digits=digits))
+    shape = shape_of(lines, to or (_river if len(lines.streets) == 1 else bucket))
   streets: list[Street] = []
   columns: Columns = []
   totals: list[int] = []
@@ -182,19 +188,16 @@ def _children(
 
 
 def _group(group: Group, boards: int, widths: Any, holders: Any) -> Group:
-  def pad(rows: Any, width: int, value: Any = 0) -> np.ndarray:
-    rows = np.asarray(rows)
-    spare = [(0, width - rows.shape[0]), *[(0, 0)] * (rows.ndim - 1)]
-    return np.pad(rows, spare, constant_values=value)
-
-  def of_each(pair: Any, value: Any = 0) -> Any:
-    return tuple(pad(rows, width, value) for rows, width in zip(pair, widths))
+  def of_each(pair: Any) -> Any:
+    spare = boards - group.boards if group.alone else 0
+    sizes = [((0, spare), (0, width - x.shape[1])) for x, width in zip(pair, widths)]
+    return tuple(np.pad(x, (*n, *[(0, 0)] * (x.ndim - 2))) for x, n in zip(pair, sizes))
 
   twin: Any = []
   for p in (0, 1):
     own = np.asarray(group.twin[p])
     own = np.where(own == group.width(1 - p), widths[1 - p], own)
-    twin.append(pad(own, widths[p], widths[1 - p]))
+    twin.append(np.pad(own, (0, widths[p] - len(own)), constant_values=widths[1 - p]))
   final = None
   if group.final is not None:
     strength: Any = tuple(

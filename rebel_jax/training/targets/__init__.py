@@ -3,10 +3,10 @@
 A target is a record (`target.Target`), made by its file's `make_target`. Its name is the key of its
 parameters, its optimizer and its buffer in `TrainState` and in checkpoints, and the prefix of its
 metrics. Searches ask the networks of `value` and, if there is one, `policy`; those in trees that
-grow ask the one of `value_policy`.
+grow ask the one of `value_policy`; Deep CFR has those of `moves`.
 """
 
-from rebel_jax.training.targets import policy, value, value_policy
+from rebel_jax.training.targets import moves, policy, value, value_policy
 from rebel_jax.training.targets.target import TargetMaker
 
 # In the order in which their parameters are drawn.
@@ -14,4 +14,5 @@ TARGETS: tuple[TargetMaker, ...] = (
   value.make_target,
   policy.make_target,
   value_policy.make_target,
+  *moves.MAKERS,
 )

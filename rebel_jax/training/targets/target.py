@@ -12,6 +12,7 @@ import optax
 
 from games import Game
 from rebel_jax.config.config import Config
+from rebel_jax.networks.moves import MoveNetwork
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import PolicyNetwork, ValueNetwork, ValuePolicyNetwork
 from solvers.search import Stage
@@ -183,6 +184,7 @@ class Networks(NamedTuple):
   value: ValueNetwork | None
   policy: PolicyNetwork | None
   value_policy: ValuePolicyNetwork | None
+  moves: MoveNetwork | None = None
 
 
 # (config, game, networks, learner) -> the target, None where the configuration has none. `learner`

@@ -102,13 +102,14 @@ def leaf_tables(
   return np.stack(found, axis=1).reshape(len(nodes), len(first), len(second), *found[0].shape[1:])
 
 
+@validation.checked
 def grown_continuations(
   tree: PublicTree,
   top: PublicTree,
   policy: Array,
   *,
-  chooser: int,
-  count: int,
+  chooser: validation.Player,
+  count: validation.Positive,
   algorithm: Algorithm | None = None,
   num_iterations: int = 1024,
 ) -> list[np.ndarray]:
@@ -134,8 +135,6 @@ def grown_continuations(
     ValueError: as `pair_values` and `with_continuations`, `chooser` or `count` is not
       allowed, or `top` is of another game.
   """
-  validation.check_player(chooser, "chooser")
-  count = validation.check_integer("count", count)
   check_pairs(tree)
   check_whole(tree, policy, None)
   algorithm = cfr_plus() if algorithm is None else algorithm

@@ -46,12 +46,12 @@ class Optimum(NamedTuple):
 def optimise(
   trees: AffineTrees,
   *,
-  player: int,
+  player: validation.Player,
   bounds: Sequence[Sequence[float]],
   start: Sequence[float] | None = None,
   algorithm: Algorithm | None = None,
   num_iterations: int = 4096,
-  num_steps: int = 40,
+  num_steps: validation.Positive = 40,
 ) -> Optimum:
   """Climbs to parameters that are best for `player` where both play an equilibrium of them.
 
@@ -72,7 +72,6 @@ def optimise(
   Raises:
     ValueError: a shape or number is out of range, or `start` is not within `bounds`.
   """
-  validation.check_player(player, "player")
   algorithm = discounted_cfr() if algorithm is None else algorithm
   validation.check_algorithm(algorithm)
   num_iterations = validation.check_num_iterations(num_iterations, algorithm.alternating)
@@ -85,7 +84,6 @@ def optimise(
     )
   if not ((limits[:, 0] <= first) & (first <= limits[:, 1])).all():
     raise ValueError(f"start={first.tolist()} must be within bounds={limits.tolist()}")
-  num_steps = validation.check_integer("num_steps", num_steps)
   given = (jnp.asarray(x, trees.tree.dtype) for x in (first, limits))
   return _climb(trees, *given, player, algorithm, num_iterations, num_steps)
 

@@ -14,7 +14,6 @@ from games import CHANCE, TERMINAL, Game
 from games.public_tree import PADDING, Array
 from solvers.growing.insertion.problem import InsertedProblem, inserted_problem, with_hidden_moves
 from solvers.growing.store import Moves
-from solvers.xla import varying_alike
 
 # Children that are written at once. Few states have as many as the rules allow, such as one for
 # each station where a hidden player may show itself.
@@ -244,7 +243,7 @@ def plant(
     "possible": jnp.asarray(possible, bool)[None],
   }
   tree = _put(free, jnp.zeros(1, int), rows)
-  return varying_alike(dataclasses.replace(tree, count=jnp.ones_like(tree.count)))
+  return dataclasses.replace(tree, count=jnp.ones_like(tree.count))
 
 
 def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.Array]:

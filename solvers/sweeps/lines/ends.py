@@ -4,8 +4,9 @@ A fold is worth the other's reach over the hands that share no card with one's o
 reach that one beats less the reach that one loses to. *Dense*, a showdown is a product with a
 table; *sorted*, sums over the other's hands in order of strength, less those over the hands
 that hold one's first card, and one's second. A fold is a product with a table too, or two with
-smaller ones: all of the other's reach less that of hands that hold each card. Folds are alike on
-all boards. *Walked*, C++ takes these sums for all lines at once (`walk.cc`): in 32 bits on a CPU.
+smaller ones: all of the other's reach less that of hands that hold each card. *Walked*, C++ takes
+these sums for all lines at once (`walk.cc`): in 32 bits on a CPU. Tables have an axis of boards, of
+one where these are alike (`Group`).
 """
 
 import functools
@@ -32,10 +33,11 @@ class Folds(NamedTuple):
   """What a fold is worth to each player: the other's reach that shares no card with a hand.
 
   Attributes:
-    table: `[J of the other, J]` for each player, `fold_table`; None where sums by card are faster.
-    down: `[J of the other, C + 1]` how many hands of each class hold a card, and how many there
+    table: `[D, J of the other, J]` for each player, `fold_table`; None where sums by card are
+      faster.
+    down: `[D, J of the other, C + 1]` how many hands of each class hold a card, and how many there
       are.
-    up: `[C + 1, J]` -1 where the hand of a class holds the card, then 1.
+    up: `[D, C + 1, J]` -1 where the hand of a class holds the card, then 1.
     twin: `[J]` the other's class of the same hand, which both its cards take out; None where both
       have the same classes.
   """
@@ -80,14 +82,14 @@ class Order(NamedTuple):
 
 
 class Cards(NamedTuple):
-  """What one player's hands hold, alike on all boards.
+  """What one player's hands hold.
 
   Attributes:
-    held: `[J, M]` the cards of the hands of a class, then any.
-    number: `[J, M]` how many of its hands hold each, then 0.
-    size: `[J]` hands of each class.
-    own: `[J, 2]` the cards of one of them.
-    twin: as `Group.twin`.
+    held: `[D, J, M]` the cards of the hands of a class, then any.
+    number: `[D, J, M]` how many of its hands hold each, then 0.
+    size: `[D, J]` hands of each class.
+    own: `[D, J, 2]` the cards of one of them.
+    twin: `[D, J]` as `Group.twin`.
   """
 
   held: jax.Array
@@ -136,7 +138,7 @@ def make_ends(group: Group, dtype: Any, form: type[Ends] | None = None) -> Ends:
 
 
 def make_showdowns(group: Group, final: Final, dtype: Any, form: type[Ends]) -> tuple[Any, Any]:
-  """Returns what `join_ends` takes: a pair of tables with an axis of boards, and one without."""
+  """Returns tables for `join_ends`: a pair of all boards, and a pair alike or of each."""
   if form is Sorted:
     return tuple(sort(group, final, p) for p in (0, 1)), None
   strength = jnp.asarray(final.strength[0]), jnp.asarray(final.strength[1])
@@ -149,11 +151,12 @@ def make_showdowns(group: Group, final: Final, dtype: Any, form: type[Ends]) -> 
 
 def _cards(group: Group, player: int, dtype: Any) -> Cards:
   holding = jnp.asarray(group.holding[player], dtype)
-  most = 2 if group.plain else min(_MOST_CARDS, holding.shape[1])
-  held = jnp.argsort(holding == 0, axis=1, stable=True)[:, :most]
-  number = jnp.take_along_axis(holding, held, axis=1)
-  own = group.size[player], group.cards[player], group.twin[player]
-  return Cards(held.astype(jnp.int32), number, *map(jnp.asarray, own))
+  most = 2 if group.plain else min(_MOST_CARDS, holding.shape[2])
+  held = jnp.argsort(holding == 0, axis=2, stable=True)[..., :most]
+  number = jnp.take_along_axis(holding, held, axis=2)
+  twin = jnp.broadcast_to(jnp.asarray(group.twin[player]), holding.shape[:2])
+  own = jnp.asarray(group.size[player]), jnp.asarray(group.cards[player])
+  return Cards(held.astype(jnp.int32), number, *own, twin)
 
 
 def join_ends(group: Group, folds: Folds, tables: Any, shared: Any) -> Ends:
@@ -168,47 +171,48 @@ def join_ends(group: Group, folds: Folds, tables: Any, shared: Any) -> Ends:
 def make_folds(group: Group, dtype: Any, table: bool | None = None) -> Folds:
   """Prepares the folds of a group of boards; `table=None` chooses the form."""
   widths = group.width(0), group.width(1)
-  cards = group.holding[0].shape[1]
+  cards = group.holding[0].shape[2]
   if table is None:
     table = widths[0] * widths[1] <= _BY_CARD * cards * sum(widths)
   if table:
     return Folds((fold_table(group, 0, dtype), fold_table(group, 1, dtype)), None, None, None)
 
   def down(player: int) -> jax.Array:
-    own = group.holding[player], group.size[player]
-    return jnp.column_stack([jnp.asarray(x, dtype) for x in own])
+    size = jnp.asarray(group.size[player], dtype)[..., None]
+    return jnp.concatenate([jnp.asarray(group.holding[player], dtype), size], axis=2)
 
   def up(player: int) -> jax.Array:
-    return jnp.pad(-_held(group, player, dtype), ((0, 0), (0, 1)), constant_values=1).T
+    held = jnp.pad(-_held(group, player, dtype), ((0, 0), (0, 0), (0, 1)), constant_values=1)
+    return jnp.swapaxes(held, 1, 2)
 
   twin = None if group.same else (jnp.asarray(group.twin[0]), jnp.asarray(group.twin[1]))
   return Folds(None, (down(1), down(0)), (up(0), up(1)), twin)
 
 
 def _held(group: Group, player: int, dtype) -> jax.Array:
-  """Returns 1 where the hand of a class holds a card: `[J, C]`."""
-  cards = jnp.asarray(group.cards[player])[:, :, None]
-  every = jnp.arange(group.holding[player].shape[1], dtype=cards.dtype)[None, None]
-  return (cards == every).any(axis=1).astype(dtype)
+  """Returns 1 where the hand of a class holds a card: `[D, J, C]`."""
+  cards = jnp.asarray(group.cards[player])[..., None]
+  every = jnp.arange(group.holding[player].shape[2], dtype=cards.dtype)
+  return (cards == every).any(axis=2).astype(dtype)
 
 
 def fold_table(group: Group, player: int, dtype: Any) -> jax.Array:
-  """Returns how many hands of the other's classes share no card: `[J of the other, J]`."""
+  """Returns how many hands of the other's classes share no card: `[D, J of the other, J]`."""
   other = 1 - player
   holding = jnp.asarray(group.holding[other], dtype)
-  shared = _product("jc,hc->jh", holding, _held(group, player, dtype))
+  shared = _product("djc,dhc->djh", holding, _held(group, player, dtype))
   twin = jnp.asarray(group.twin[player])
   own = jnp.arange(group.width(other), dtype=twin.dtype)[:, None] == twin[None]
-  return jnp.asarray(group.size[other], dtype)[:, None] - shared + own.astype(dtype)
+  return jnp.asarray(group.size[other], dtype)[..., None] - shared + own.astype(dtype)
 
 
 def showdown_tables(group: Group, pairs: Any, strength: Any) -> tuple[jax.Array, jax.Array]:
   """Returns `Dense.showdowns` from `fold_table` and strengths `[B, J]`, both of each player."""
   ours, theirs = strength
-  first = pairs[0][None] * _signs(ours, theirs).astype(pairs[0].dtype)
+  first = pairs[0] * _signs(ours, theirs).astype(pairs[0].dtype)
   if group.same:
     return first, first
-  return first, pairs[1][None] * _signs(theirs, ours).astype(pairs[1].dtype)
+  return first, pairs[1] * _signs(theirs, ours).astype(pairs[1].dtype)
 
 
 def _signs(ours: jax.Array, theirs: jax.Array) -> jax.Array:
@@ -219,15 +223,17 @@ def _signs(ours: jax.Array, theirs: jax.Array) -> jax.Array:
 def sort(group: Group, final: Final, player: int) -> SortedShowdowns:
   """Returns `player`'s values against the other's hands, board by board."""
   other = 1 - player
-  size = None if group.plain else jnp.asarray(group.size[other])
-  cards = jnp.asarray(group.cards[player])
 
   def sort_board(board):
-    ours, theirs, member = board
-    return sort_between(theirs, member, ours, cards, size)
+    ours, theirs, member, cards, size = board
+    return sort_between(theirs, member, ours, cards, None if group.plain else size)
 
-  boards = final.strength[player], final.strength[other], final.member[other]
-  return lax.map(sort_board, jax.tree.map(jnp.asarray, boards))
+  boards = jax.tree.map(jnp.asarray, (final.strength[player], final.strength[other]))
+  alike = jax.tree.map(
+    lambda x: jnp.broadcast_to(x, (group.boards, *x.shape[1:])),
+    (jnp.asarray(group.cards[player]), jnp.asarray(group.size[other])),
+  )
+  return lax.map(sort_board, (*boards, jnp.asarray(final.member[other]), *alike))
 
 
 def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
@@ -240,22 +246,27 @@ def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
   Returns:
     `[T, B, J]`. Of no meaning for hands that the board blocks.
   """
-  rows, folds = reach.reshape(-1, reach.shape[-1]), ends.folds
+  folds = ends.folds
   if folds.table is not None:
-    values = _product("tj,jh->th", rows, folds.table[player])
-  else:
-    assert folds.down is not None
-    assert folds.up is not None
-    sums = _product("tj,jc->tc", rows, folds.down[player])
-    values = _product("tc,ch->th", sums, folds.up[player])
-    values = values + (rows if folds.twin is None else _twins(folds.twin[player], rows))
-  return values.reshape(*reach.shape[:2], -1)
+    return _by_board(reach, folds.table[player])
+  assert folds.down is not None
+  assert folds.up is not None
+  values = _by_board(_by_board(reach, folds.down[player]), folds.up[player])
+  return values + (reach if folds.twin is None else _twins(folds.twin[player], reach))
+
+
+def _by_board(rows: jax.Array, tables: jax.Array) -> jax.Array:
+  """Returns products on each board: `[T, B, J]` and `[B or 1, J, W]` to `[T, B, W]`."""
+  if len(tables) > 1:
+    return _product("tbj,bjw->tbw", rows, tables)
+  flat = _product("tj,jw->tw", rows.reshape(-1, rows.shape[-1]), tables[0])
+  return flat.reshape(*rows.shape[:2], -1)
 
 
 def _twins(twin: jax.Array, rows: jax.Array) -> jax.Array:
-  """Returns the other's reach of `player`'s own hands: `[T, J of the other]` to `[T, J]`."""
-  filled = jnp.pad(rows, ((0, 0), (0, 1)))
-  return filled.at[:, twin].get(mode="promise_in_bounds")
+  """Returns the other's reach of `player`'s own hands: `[T, B, J of the other]` to `[T, B, J]`."""
+  filled = jnp.pad(rows, ((0, 0), (0, 0), (0, 1)))
+  return filled.at[..., twin].get(mode="promise_in_bounds")
 
 
 def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
@@ -306,6 +317,6 @@ def _walk(ends: Walk, reach: jax.Array, player: int, shows: Any, folds: Any) -> 
   others, own = ends.cards[1 - player], ends.cards[player]
   order = *ends.showdowns[1 - player], *ends.showdowns[player]
   cards = others.held, others.number, others.size, own.own, own.twin
-  values = jax.ShapeDtypeStruct((*reach.shape[:2], len(own.size)), reach.dtype)
+  values = jax.ShapeDtypeStruct((*reach.shape[:2], own.size.shape[1]), reach.dtype)
   call = jax.ffi.ffi_call(name, values, vmap_method="broadcast_all")
   return call(reach, shows, folds, *order, *cards)

@@ -33,8 +33,8 @@ class Part:
     belief: `[K, W]` of the columns of a chunk, zero where there is none.
     parent: `[K, W]` the column of the round before.
     showdowns: `[K, boards, ...]` from `make_showdowns`; dense tables are made anew every time.
-    shared: likewise, of all boards.
-    folds: what folds are worth.
+    shared: likewise `[K, boards, ...]`, or `[1, 1, ...]` where boards are alike.
+    folds: what folds are worth, likewise.
     group: the hands.
     boards: how many boards there are without those that fill up; static.
   """
@@ -58,7 +58,8 @@ class Part:
 
   def ends(self, index: Any) -> Ends:
     """Returns folds and showdowns of a chunk."""
-    return join_ends(self.group, self.folds, _at(self.showdowns, index), self.shared)
+    folds, shared = _at((self.folds, self.shared), index if self.group.alone else 0)
+    return join_ends(self.group, folds, _at(self.showdowns, index), shared)
 
 
 @jax.tree_util.register_dataclass
@@ -142,8 +143,8 @@ def layout(problem: PartedProblem) -> PartedProblem:
       belief=shared,
       parent=shared,
       showdowns=shared,
-      shared=None if part.shared is None else same,
-      folds=same,
+      shared=None if part.shared is None else shared if part.group.alone else same,
+      folds=shared if part.group.alone else same,
       group=same,
     )
     for part in problem.parts
@@ -197,12 +198,14 @@ def _part(street: Street, group: Group, start: list[int], rows: int, shares: int
 
   dtype = street.belief[0].dtype
   tables, alike = make_showdowns(group, group.final, dtype, form_of(group, dtype))
+  folds = make_folds(group, dtype)
+  own = boards if group.alone else lambda rows: jax.tree.map(lambda x: x[None], rows)
   return Part(
     (cut(street.belief, 0), cut(street.belief, 1)),
     (cut(street.parent, 0), cut(street.parent, 1)),
     boards(tables),
-    alike,
-    make_folds(group, dtype),
+    own(alike),
+    own(folds),
     dataclasses.replace(group, final=None, boards=number),
     group.boards,
   )

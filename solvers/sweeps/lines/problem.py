@@ -80,7 +80,7 @@ class LinesProblem(Problem):
 
   def root_hands(self, player):
     (group,) = self.lines.streets[0].groups
-    return self._pad(self.root_beliefs(player) * jnp.asarray(group.size[player]))
+    return self._pad(self.root_beliefs(player) * jnp.asarray(group.size[player])[0])
 
   def moves_at(self, index, player):
     return self.lines.levels[index].mover == player

@@ -97,6 +97,7 @@ ffi::Error run(F32 reach, F32 shows, F32 folds, S32 order, S32 strength, S32 own
   const int64_t lines = back(reach, 3), boards = back(reach, 2), others = back(reach, 1);
   const int64_t owns = back(cards, 2), most = back(held, 1);
   const int64_t lanes = reach.element_count() / (lines * boards * others);
+  const int64_t own = back(held, 3);  // boards with cards of their own: all, or one for all
   std::vector<Row> space(others + owns + kCards);
   Row *in = space.data(), *out = in + others, *sums = out + owns;
   for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -108,8 +109,11 @@ ffi::Error run(F32 reach, F32 shows, F32 folds, S32 order, S32 strength, S32 own
                         at(strength, boards * others, b * others),
                         at(own_order, boards * owns, b * owns),
                         at(own_strength, boards * owns, b * owns),
-                        at(held, others * most), at(cards, owns * 2), at(twin, owns),
-                        at(weight, others * most), at(size, others),
+                        at(held, own * others * most, b % own * others * most),
+                        at(cards, own * owns * 2, b % own * owns * 2),
+                        at(twin, own * owns, b % own * owns),
+                        at(weight, own * others * most, b % own * others * most),
+                        at(size, own * others, b % own * others),
                         others, owns, most};
       for (int64_t first = 0; first < lines; first += kLines) {
         const int64_t number = std::min(kLines, lines - first);

@@ -1,0 +1,225 @@
+"""Deep CFR (Brown, Lerer, Gross and Sandholm 2019; thesis, section 4.1), an iteration a step.
+
+In an iteration each player in turn adds the advantages of sampled traversals to its memory, weighed
+by the iteration, and learns its network from scratch. A traversal is of external sampling for all
+deals at once: it draws one move for each of the opponent's infostates, and visits all moves of the
+player and of chance; an infostate weighs the mass of the opponent's that it meets. The player's own
+policy goes into the memory of the average's network wherever moves drawn of it lead, so as often
+as it gets there.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from rebel_jax.networks.moves import answers
+from rebel_jax.training import replay as replays
+from rebel_jax.training.decisions import Decisions
+from rebel_jax.training.loop import DEVICES, Report, Trainer, TrainState, learn_once, nothing
+from rebel_jax.training.replay import Replay
+from rebel_jax.training.targets.moves import MoveExamples
+from rebel_jax.training.targets.target import LearnerStats, Target, with_decay_steps
+from solvers.sweeps import make_problem
+from solvers.sweeps.problem import per_unit_of_mass
+from solvers.xla import Work
+
+_ROUNDING = 1e-6
+
+
+class Samples(NamedTuple):
+  """What a memory keeps of infostates that traversals visited; arrays `[E, ...]`.
+
+  Attributes:
+    infostate: its number, see `Decisions`.
+    weight: of its errors.
+    numbers: `[E, M]` advantages in units of the largest payoff, or probabilities.
+  """
+
+  infostate: Any
+  weight: Any
+  numbers: Any
+
+
+def matched(advantages: jax.Array, legal: jax.Array) -> jax.Array:
+  """Matches regrets to advantages `[D, M, H]`; where none is positive the highest moves are made.
+
+  All of them equally where they are equal, as before the first iteration.
+  """
+  positive = jnp.where(legal, jnp.maximum(advantages, 0.0), 0.0)
+  free = jnp.where(legal, advantages, -jnp.inf)
+  highest = (legal & (free == free.max(axis=1, keepdims=True))).astype(positive.dtype)
+  weights = jnp.where(positive.sum(axis=1, keepdims=True) > 0, positive, highest)
+  return per_unit_of_mass(weights, weights.sum(axis=1, keepdims=True))
+
+
+def probabilities(logits: jax.Array, legal: jax.Array) -> jax.Array:
+  """Returns the probabilities of legal moves `[D, M, H]`, zero where there are none."""
+  return jnp.where(legal, jax.nn.softmax(jnp.where(legal, logits, -1e9), axis=1), 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Traversals:
+  """Settings of an iteration's traversals on one device; static.
+
+  Attributes:
+    number: B, of each player.
+  """
+
+  number: int
+
+  def init(self, table: Decisions, key: jax.Array) -> Any:
+    """Returns nothing: a traversal is over within its step."""
+    del table, key
+    return ()
+
+  def work(self, table: Decisions) -> Work:
+    """Returns networks: their learning takes nearly all of a step."""
+    del table
+    return Work.NETWORKS
+
+  def draw(self, key: jax.Array, policy: jax.Array) -> jax.Array:
+    """Draws a move for each infostate: `[D, M, H]` of ones and zeros."""
+    chosen = jax.random.categorical(key, jnp.log(policy), axis=1)
+    return jax.nn.one_hot(chosen, policy.shape[1], axis=1, dtype=policy.dtype)
+
+  def samples(
+    self, table: Decisions, policy: jax.Array, player: int, key: jax.Array
+  ) -> tuple[Samples, Samples]:
+    """Returns the player's advantages and its policy where traversals visit it, `[E]` each.
+
+    Args:
+      table: of the game.
+      policy: `[D, M, H]` both players'.
+      player: who learns.
+      key: of what is drawn.
+    """
+    tree = jax.tree.map(jnp.asarray, table.tree)
+    problem = make_problem(tree, tree.prior.astype(policy.dtype))
+    own, opponent = table.of(player), 1 - player
+    node, legal = jnp.asarray(table.node)[own], table.legal[own]
+    edge, possible = jnp.asarray(table.edge)[own], jnp.asarray(table.possible)[own]
+    pair_index = jnp.asarray(table.pair_index)[own]
+
+    def traverse(key: jax.Array) -> tuple[jax.Array, ...]:
+      drawn = problem.split(table.policy(self.draw(key, policy)))
+      mixed = problem.split(table.policy(policy))
+      reach = problem.own_reach(drawn, opponent)
+      there = problem.join(problem.full_reach(reach, opponent))[node]
+      mass = problem.pairs.pairs.mass(pair_index, there, player) * possible
+      # Sums over hands that cancel leave rounding, by which nothing is divided.
+      mass = jnp.where(mass > _ROUNDING * there.sum(axis=1, keepdims=True), mass, 0.0)
+      sweep = problem.values_up(mixed, reach, None, player)
+      regrets = [problem.advantages(sweep, i, player) for i in range(1, len(mixed))]
+      filled = (jnp.zeros_like(y) if x is None else x for x, y in zip([None, *regrets], mixed))
+      found = problem.join(tuple(filled)).reshape(-1)[edge] / table.unit
+      advantages = per_unit_of_mass(jnp.where(legal, found, 0.0), mass[:, None])
+      return advantages, mass, problem.join(problem.own_reach(drawn, player))[node] * possible
+
+    advantages, mass, reach = jax.vmap(traverse)(jax.random.split(key, self.number))
+    first, size = own.start * mass.shape[2], mass[0].size
+    number = jnp.broadcast_to(first + jnp.arange(size, dtype=jnp.int32), (self.number, size))
+
+    def as_samples(numbers: jax.Array, weight: jax.Array) -> Samples:
+      rows = jnp.broadcast_to(numbers, (self.number, *numbers.shape[-3:])).swapaxes(2, 3)
+      return Samples(number.reshape(-1), weight.reshape(-1), rows.reshape(-1, rows.shape[3]))
+
+    return as_samples(advantages, mass), as_samples(policy[own], reach)
+
+
+@dataclasses.dataclass(frozen=True)
+class DeepTrainer(Trainer):
+  """Settings of Deep CFR, all static; targets are both players' advantages and the average.
+
+  Attributes:
+    self_play: `Traversals`.
+    alternating: whether player 1 answers what player 0 has just learned.
+  """
+
+  self_play: Any
+  alternating: bool = True
+
+  def kept(self, target: Target) -> Samples:
+    """Returns the shapes and dtypes of one sample in the target's memory."""
+    numbers = target.example.numbers
+    return Samples(jax.ShapeDtypeStruct((), jnp.int32), target.example.weight, numbers)
+
+  def examples(self, table: Decisions, samples: Samples) -> MoveExamples:
+    """Returns samples with the inputs of networks."""
+    decision, infostate = jnp.divmod(samples.infostate, table.place.shape[1])
+    return MoveExamples(
+      jnp.asarray(table.features)[decision].astype(samples.numbers.dtype),
+      jnp.asarray(table.history)[decision],
+      jnp.asarray(table.place)[decision, infostate],
+      table.legal[decision, :, infostate],
+      samples.weight,
+      samples.numbers,
+    )
+
+  def answers(self, target: Target, params: Any, table: Decisions, which: slice) -> jax.Array:
+    """Returns a network's numbers at some decisions, `[D, M, H]`."""
+    return answers(target.network, params, table, which)
+
+  def learn(
+    self, target: Target, table: Decisions, learned: Any, replay: Replay, key: jax.Array
+  ) -> tuple[Any, Any, LearnerStats]:
+    """Takes an iteration's gradient steps from parameters, optimizer state and zero statistics."""
+
+    def step(i: jax.Array, learned: Any) -> Any:
+      some = replays.sample(replay, jax.random.fold_in(key, i), self.share(target))
+      return learn_once(self, target, self.examples(table, some), *learned)
+
+    return jax.lax.fori_loop(0, self.learn_steps, step, learned)
+
+  def step(self, table: Decisions, state: TrainState) -> tuple[TrainState, Report]:
+    """Takes an iteration of both players."""
+    key, *keys = jax.random.split(state.keys, 4)
+    targets = {target.name: target for target in self.targets}
+    params, optimizer, replay = (
+      dict(x) for x in (state.params, state.optimizer_state, state.replay)
+    )
+    means, policy = dict[str, LearnerStats](), jnp.zeros(())
+    # Networks begin the same on all devices.
+    shared = jax.random.wrap_key_data(jax.lax.pmax(jax.random.key_data(key), DEVICES))
+    for player in (0, 1):
+      sample_key, first_key, second_key, learn_key = jax.random.split(keys[player], 4)
+      target = targets[f"advantage_{player}"]
+      if player == 0 or self.alternating:
+        policy = self.policy(table, params, (state.step + player, state.step))
+      found = self.self_play.samples(table, policy, player, sample_key)
+      memories = (target.name, first_key), ("average", second_key)
+      for samples, (name, add_key) in zip(found, memories):
+        there = samples.weight > 0
+        samples = samples._replace(weight=samples.weight * (state.step + 1))
+        replay[name] = replays.add_evenly(replay[name], add_key, samples, there)
+      fresh = target.init(jax.random.fold_in(shared, player))
+      start = with_decay_steps(target.learner.optimizer().init(fresh), self.learn_steps)
+      learned = self.learn(target, table, (fresh, start, nothing()), replay[target.name], learn_key)
+      params[target.name], optimizer[target.name], means[target.name] = learned
+    learned = (params["average"], optimizer["average"], nothing())
+    learned = self.learn(targets["average"], table, learned, replay["average"], keys[2])
+    params["average"], optimizer["average"], means["average"] = learned
+    solves = jax.lax.psum(self.self_play.number, DEVICES)
+    rows = jnp.asarray(table.place.size, policy.dtype)
+    state = TrainState(
+      params=params,
+      optimizer_state=optimizer,
+      lanes=state.lanes,
+      replay=replay,
+      keys=key,
+      step=state.step + 1,
+      solves=state.solves + solves,
+    )
+    return state, Report(means, {}, solves, rows)
+
+  def policy(self, table: Decisions, params: Any, learned: Any) -> jax.Array:
+    """Returns both players' policies by their advantages, `[D, M, H]`.
+
+    A player's is uniform before its first iteration; each has `learned` as often as it says.
+    """
+    found = [
+      self.answers(target, params[target.name], table, table.of(player)) * (learned[player] > 0)
+      for player, target in enumerate(self.targets[:2])
+    ]
+    return matched(jnp.concatenate(found), table.legal)

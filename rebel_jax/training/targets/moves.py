@@ -1,0 +1,85 @@
+"""Deep CFR's targets at infostates: each player's advantages, and the average policy of both."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from games import Game
+from rebel_jax.config.config import Config
+from rebel_jax.networks.moves import MoveNetwork
+from rebel_jax.training.targets.target import Learner, Networks, Target, TargetMaker, array
+
+
+class MoveExamples(NamedTuple):
+  """Samples of infostates with the inputs of a network.
+
+  Attributes:
+    features, history, place: as `MoveNetwork` takes them.
+    legal: `[E, M]` which moves there are.
+    weight: `[E]` of the errors.
+    numbers: `[E, M]` advantages or probabilities.
+  """
+
+  features: Any
+  history: Any
+  place: Any
+  legal: Any
+  weight: Any
+  numbers: Any
+
+
+def advantage_errors(
+  network: MoveNetwork, predicted: jax.Array, examples: MoveExamples
+) -> tuple[jax.Array, jax.Array]:
+  """Returns squared errors of the advantages of legal moves `[E]`, and their weights."""
+  del network
+  errors = jnp.where(examples.legal, predicted - examples.numbers, 0.0)
+  return (errors**2).sum(axis=1), examples.weight
+
+
+def average_errors(
+  network: MoveNetwork, predicted: jax.Array, examples: MoveExamples
+) -> tuple[jax.Array, jax.Array]:
+  """Returns squared errors of the probabilities of legal moves `[E]`, and their weights."""
+  logits = jnp.where(examples.legal, predicted, -1e9)
+  return advantage_errors(network, jax.nn.softmax(logits, axis=1), examples)
+
+
+def _none(network: MoveNetwork, searched: Any) -> None:
+  """Returns nothing: samples are not of searches."""
+
+
+def maker(name: str) -> TargetMaker:
+  """Returns the maker of one of Deep CFR's targets."""
+
+  def make_target(
+    config: Config, game: Game, networks: Networks, learner: Learner
+  ) -> Target | None:
+    """Returns the target, None for other searches."""
+    network = networks.moves
+    if network is None:
+      return None
+    features = game.features(game.initial_state()[None], 0).shape[1]
+    return Target(
+      name=name,
+      network=network,
+      learner=learner,
+      example=MoveExamples(
+        array(features - game.num_infostates * game.orders_infostates),
+        history=array(game.max_moves, dtype=jnp.int32),
+        place=array(dtype=jnp.int32),
+        legal=array(network.num_moves, dtype=bool),
+        weight=array(),
+        numbers=array(network.num_moves),
+      ),
+      make_examples=_none,
+      num_inputs=3,
+      errors=average_errors if name == "average" else advantage_errors,
+    )
+
+  return make_target
+
+
+# By name: the first two are their players'.
+MAKERS = tuple(map(maker, ("advantage_0", "advantage_1", "average")))
