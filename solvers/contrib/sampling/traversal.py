@@ -167,7 +167,7 @@ def traverse(
       at = jnp.full(sizes[i + 1], -1).at[places].set(jnp.arange(len(slot)), mode="drop")
       node = jnp.where(at >= 0, level.moves.reshape(-1)[at], -1)
       mine, one = (level.player == player)[:, None], jnp.ones_like(rate)
-      pairs = ((level.policy, one), (rate, one), (one, level.policy))
+      pairs: Any = ((level.policy, one), (rate, one), (one, level.policy))
       steps = jnp.stack([jnp.where(mine, *pair) for pair in pairs], axis=-1)
       odds = odds[at // rate.shape[1]] * steps.reshape(-1, 3)[at]
   below, visits = None, []
