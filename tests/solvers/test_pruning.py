@@ -1,6 +1,7 @@
 """Regret-based pruning: skips of Theorem 7 leave positive regrets alone (thesis, section 3.3)."""
 
 import jax.numpy as jnp
+import pytest
 from jax import lax
 
 import games
@@ -10,6 +11,7 @@ from solvers.sweeps.problem import make_problem
 from tests import harness
 
 
+@pytest.mark.slow
 def test_a_skip_of_theorem_7_changes_no_positive_regret(x64):
   tree = games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3))
   problem = make_problem(tree, tree.prior)

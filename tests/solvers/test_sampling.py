@@ -123,6 +123,7 @@ def test_runs_are_those_of_open_spiel(explore, x64):
   assert early.nodes < run.nodes
 
 
+@pytest.mark.slow
 def test_sampled_deals_have_the_mean_of_cfr(x64):
   """Over all deals of Leduc, where each outcome of chance weighs one over its probability."""
   tree = games.build_public_tree(games.make("leduc_poker"))
