@@ -168,7 +168,7 @@ def traverse(
       node = jnp.where(at >= 0, level.moves.reshape(-1)[at], -1)
       mine, one = (level.player == player)[:, None], jnp.ones_like(rate)
       pairs: Any = ((level.policy, one), (rate, one), (one, level.policy))
-      steps = jnp.stack([jnp.where(mine, *pair) for pair in pairs], axis=-1)
+      steps = jnp.stack([jnp.where(mine, *pair) for pair in pairs], axis=-1)  # type: ignore[misc]
       odds = odds[at // rate.shape[1]] * steps.reshape(-1, 3)[at]
   below, visits = None, []
   for level in levels[::-1]:
