@@ -2,8 +2,10 @@
 
 `python -m benchmarks.studies.nested` prints one JSON line for each searcher and method: what the
 other player gains more than in equilibrium when it may bet the missing size too, in percent of the
-pot. Controls are promises that mean nothing. The spot is a river of a small deck; other flags take
-any, as `--ranks 23456789TJQKA --suits shdc --board 3s7hTdKs2c`.
+pot. `bound` is the least that any answers lose: where the tree has the move, the searcher keeps to
+the blueprint, which never bets the missing size itself. Controls are promises that mean nothing.
+The spot is a river of a small deck; other flags take any, as `--ranks 23456789TJQKA --suits shdc
+--board 3s7hTdKs2c`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from games.poker import BetSizes, Holdem
 from solvers import Alternatives, Maxmargin, Placer, Resolve
 from solvers.contrib.off_tree import translate
 
-METHODS = ("translation", "unsafe", "resolve", "maxmargin", "expensive")
+METHODS = ("translation", "unsafe", "resolve", "maxmargin", "expensive", "bound")
 CONTROLS = ("constant", "reversed")
 
 
@@ -69,6 +71,14 @@ def answer_all(spot: Spot, searcher: int, method: str, num_iterations: int) -> n
     for node in range(1, whole.num_nodes)
     if node not in back and int(parent[node]) in back and kind[parent[node]] == 1 - searcher
   ]
+  if method == "bound":
+    held = np.isin(parent, list(back)) & (kind[parent] == searcher)
+    held[0] = False
+    solved = solvers.solve(
+      whole, algorithm=solvers.cfr_plus(), num_iterations=num_iterations,
+      initial_policy=translated, locked=held,
+    )  # fmt: skip
+    return np.asarray(solved.average_policy)
   placer, parts = Placer(whole), []
   for bet in bets:
     decision = back[int(parent[bet])]
@@ -134,6 +144,9 @@ def main(
   ranks: str = "9TJQKA",
   suits: str = "shd",
   pot: int = 100,
+  sizes: tuple[float, ...] = (0.5, 0.75, 1.0),
+  missing: float = 0.75,
+  methods: tuple[str, ...] = (*METHODS, *CONTROLS),
 ) -> None:
   """Measures every method for both searchers.
 
@@ -141,14 +154,16 @@ def main(
     iterations: of each solve.
     board, ranks, suits: of the river.
     pot: of the river, in chips.
+    sizes, missing: of bets, as shares of the pot; the one that the searcher's tree lacks.
+    methods: which answers.
   """
   spot = make_spot(
-    sizes=(0.5, 0.75, 1.0), missing=0.75, num_iterations=iterations, board=board,
+    sizes=sizes, missing=missing, num_iterations=iterations, board=board,
     ranks=ranks, suits=suits, pot=pot, stack=10 * pot, big_blind=2,
   )  # fmt: skip
   error = float(solvers.exploitability(spot.whole, spot.policy_of_all))
   for searcher in (0, 1):
-    for method in (*METHODS, *CONTROLS):
+    for method in methods:
       policy = answer_all(spot, searcher, method, iterations)
       record = {
         "benchmark": "nested",
