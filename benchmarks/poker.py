@@ -6,8 +6,8 @@
   python -m benchmarks.poker flop    a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
   python -m benchmarks.poker spots   updates of realistic spots as lines, for one core (`taskset`)
 
-An iteration is one player's update. Prints JSON lines. With `--suits merged` hands that suits
-cannot tell apart are one infostate (`games.poker.MergedSuits`).
+An iteration is one player's update. Prints JSON lines. With `--suits merged` update takes lines, of
+which hands that suits cannot tell apart are one.
 """
 
 import dataclasses
@@ -29,7 +29,6 @@ from games.poker import (
   BetSizes,
   Deck,
   Holdem,
-  MergedSuits,
   RiverEndgame,
   TurnEndgame,
   in_units,
@@ -76,10 +75,10 @@ def make_tree(game: games.Game, beliefs: np.ndarray | None = None) -> games.Publ
   return jax.tree.map(jax.numpy.asarray, tree)
 
 
-def paper_turn(bets: str, suits: Suits) -> tuple[Holdem, games.PublicTree]:
-  """Returns turn endgame hold'em on the paper's board, and its tree."""
+def paper_turn(bets: str, suits: Suits = "apart") -> tuple[Holdem, Any]:
+  """Returns turn endgame hold'em on the paper's board, and its tree or lines."""
   game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
-  return game, make_tree(MergedSuits(game) if suits == "merged" else game)
+  return game, make_lines(game)[0] if suits == "merged" else make_tree(game)
 
 
 def update(bets: str = "teh", iterations: int = 20, suits: Suits = "apart") -> dict[str, Any]:
@@ -100,8 +99,8 @@ def update(bets: str = "teh", iterations: int = 20, suits: Suits = "apart") -> d
     bets=bets,
     suits=suits,
     nodes=tree.num_nodes,
-    decisions=int((tree.kind <= games.PLAYER_1).sum()),
-    hands=tree.num_infostates,
+    decisions=int((tree.kind <= games.PLAYER_1).sum()) if suits == "apart" else None,
+    hands=tree.num_infostates if suits == "apart" else tree.streets[0].width(0),
     milliseconds_per_update=timing.significant(
       1000 * (seconds[1].fastest - seconds[0].fastest) / iterations
     ),

@@ -1,54 +1,213 @@
-"""Operations of game rules on numbers, and on numpy's and JAX's arrays alike.
+"""Kinds of arguments and what errors show of them, and arrays of numpy and JAX alike.
 
 Rules call functions of `states.__array_namespace__()`, so that numpy builds trees with them and
 JAX runs the same rules, traced or mapped over single states.
 """
 
+import difflib
+import functools
+import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+import reprlib
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 import jax
 import numpy as np
 
-from games.arguments import (
-  Count,
-  Player,
-  Positive,
-  Share,
-  as_array,
-  check_fields,
-  check_integer,
-  checked,
-  integers,
-  is_whole,
-  kind_of,
-  short,
-  unknown_name,
-)
+F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = [
-  "Count",
-  "Player",
-  "Positive",
-  "Rows",
-  "Share",
-  "as_array",
-  "check_fields",
-  "check_integer",
-  "check_rows",
-  "checked",
-  "integers",
-  "is_finite",
-  "is_whole",
-  "kind_of",
-  "lookup",
-  "one",
-  "short",
-  "unknown_name",
-  "whole_numbers",
-  "with_columns",
-]  # fmt: skip
+_REPR = reprlib.Repr()
+vars(_REPR).update(maxlist=20, maxtuple=20, maxdict=20, maxstring=100, maxother=100)
+_REAL = (np.floating, np.integer, np.bool_)
+_LISTS = (list, tuple, range, set, frozenset, np.ndarray)
+MAX_COUNT = 2**31 - 1
+# Annotations with limits: the least and the most that are allowed.
+Player = Literal[0, 1]
+Positive = Annotated[int, (1, MAX_COUNT)]
+Count = Annotated[int, (0, MAX_COUNT)]
+Share = Annotated[float, (0, 1)]
+_NUMBER = (int, float, np.floating, np.integer)
+
+
+def short(value: Any) -> str:
+  """Returns a value as errors show it: one line, at most some two hundred characters."""
+  line = " ".join(_REPR.repr(value).split())
+  return line if len(line) <= 200 else f"{line[:98]}...{line[-98:]}"
+
+
+def unknown_name(field: str, value: object, known: Iterable[str]) -> str:
+  """Returns the sentence about a name that is not one of `known`, with the nearest as a hint."""
+  known = list(known)
+  close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+  hint = f" (did you mean {close[0]!r}?)" if close else ""
+  return f"{field}={short(value)} is unknown{hint}; known: {', '.join(known) or 'none'}"
+
+
+def is_whole(value: Any, least: float = -np.inf, most: float = np.inf) -> bool:
+  """Says whether `value` is an integer, Python's or numpy's, from `least` to `most`."""
+  whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+  return whole and least <= value <= most
+
+
+def check_integer(name: str, value: Any, *, least: int = 1, most: int = MAX_COUNT) -> int:
+  """Returns `value` if it is an integer from `least` to `most`."""
+  if not is_whole(value, least, most):
+    known = ", known before tracing" if isinstance(value, jax.core.Tracer) else ""
+    raise ValueError(
+      f"{name}={short(value)} must be an integer, at least {least}, at most {most}{known}"
+    )
+  return int(value)
+
+
+def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None = None) -> Any:
+  """Returns `values` as an array, of numpy or as it was of JAX; traced ones are not looked at.
+
+  Raises:
+    TypeError: they are no integers, or have not `ndim` axes.
+    ValueError: one is below `least` or above `most`.
+  """
+  array = as_array(values)
+  array = array if array.size or isinstance(array, jax.Array) else array.astype(int)
+  if not jax.dtypes.issubdtype(array.dtype, np.integer) or ndim not in (None, array.ndim):
+    raise TypeError(f"{name}={short(values)} must be a list of {'lists of ' * (ndim == 2)}integers")
+  concrete = array.size and not isinstance(array, jax.core.Tracer)
+  if concrete and not least <= array.min() <= array.max() <= most:
+    raise ValueError(f"{name}={short(values)} must hold integers from {least} to {most}")
+  return array
+
+
+def as_array(values: Any) -> Any:
+  """Returns values as an array, of JAX if they are one; `[None]` where they are none."""
+  try:
+    return values if isinstance(values, jax.Array) else np.asarray(values)
+  except (TypeError, ValueError, OverflowError):  # rows that differ in length, say
+    return np.array([None])
+
+
+def _is_array(value: Any) -> bool:
+  """Says whether a value is an array of real numbers, or lists that make one."""
+  array = isinstance(value, list | tuple | np.ndarray | jax.Array)
+  dtype = as_array(value).dtype
+  return array and any(jax.dtypes.issubdtype(dtype, real) for real in _REAL)
+
+
+Kind = tuple[Callable[[Any], bool], str]  # whether a value is of it, and words for it
+_KINDS: dict[Any, Kind] = {
+  int: (is_whole, "an integer"),
+  **dict.fromkeys(
+    (float, typing.SupportsFloat),
+    (
+      lambda x: (
+        (isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x)
+        or (getattr(x, "ndim", None) == 0 and _is_array(x))  # one real number, which may be traced
+      ),
+      "a number, not NaN",
+    ),
+  ),
+  str: (lambda x: isinstance(x, str), "a string"),
+  bool: (lambda x: isinstance(x, bool | np.bool_), "True or False"),
+  type(None): (lambda x: x is None, "None"),
+  np.ndarray: (_is_array, "an array of real numbers"),
+  jax.Array: (lambda x: isinstance(x, jax.Array) or _is_array(x), "an array of real numbers"),
+  Callable: (callable, "a function"),
+  Mapping: (lambda x: isinstance(x, Mapping), "a mapping"),
+  dict: (lambda x: isinstance(x, Mapping), "a mapping"),
+}
+
+
+def _a(name: str) -> str:
+  return f"a{'n' * (name[0] in 'AEIO')} {name}"
+
+
+@functools.cache
+def kind_of(annotation: Any) -> Kind:
+  """Returns the kind that an annotation names.
+
+  Numbers may be numpy's, lists and tuples stand for each other and for arrays of numbers, and a
+  protocol is had by whatever has its methods. Annotations of other sorts take anything.
+  """
+  origin, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+  if origin is Literal:
+    words = " or ".join(map(repr, parts))
+    return lambda x: (isinstance(x, str) or is_whole(x)) and x in parts, words
+  if origin is Annotated:
+    (right, words), (least, most) = kind_of(parts[0]), parts[1]
+    ends = f"of at least {least}" if most >= MAX_COUNT else f"from {least} to {most}"
+    return lambda x: right(x) and least <= x <= most, f"{words.removesuffix(', not NaN')} {ends}"
+  if isinstance(annotation, TypeVar):
+    origin, parts = typing.Union, annotation.__constraints__
+  tests = [kind_of(part)[0] for part in parts if part is not ... and origin is not Callable]
+  if origin in (typing.Union, type(int | str)):
+    ways = dict.fromkeys(kind_of(part)[1] for part in parts)
+    return lambda x: not tests or any(test(x) for test in tests), " or ".join(ways)
+  if origin in (list, tuple, Sequence, Iterable):
+    fixed = len(tests) if origin is tuple and ... not in parts else 0
+    words = " and ".join(kind_of(part)[1] for part in parts if part is not ...)
+
+    def is_list(x: Any) -> bool:
+      if not isinstance(x, _LISTS):
+        return origin is Iterable and isinstance(x, Iterator)
+      right = getattr(x, "ndim", 1) > 0 and len(x) == (fixed or len(x))
+      return right and all(test(y) for y, test in zip(x, tests if fixed else tests * len(x)))
+
+    return is_list, f"a list of {words}" if fixed else f"a list, each {words or 'anything'}"
+  if origin in _KINDS:
+    return _KINDS[origin]
+  if getattr(origin, "_is_protocol", False):
+    names = [name for name in vars(origin) if not name.startswith("_")]
+    return lambda x: all(hasattr(x, name) for name in names), _a(origin.__name__)
+  if origin is Any or not isinstance(origin, type):
+    return lambda x: True, "anything"
+  return lambda x: isinstance(x, origin), _a(origin.__name__)
+
+
+def _limited(annotation: Any) -> bool:
+  """Says whether an annotation allows but some values of a kind."""
+  parts = typing.get_args(annotation)
+  return typing.get_origin(annotation) in (Literal, Annotated) or any(map(_limited, parts))
+
+
+def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
+  """Checks that arguments, by name, are of the kinds that annotations name.
+
+  Raises:
+    TypeError: one is not.
+    ValueError: one is beyond its limits; a seed is negative or too large.
+  """
+  for name in arguments.keys() & annotations.keys():
+    is_right, words = kind_of(annotations[name])
+    if not is_right(arguments[name]):
+      named = arguments.get("field", name) if name in ("text", "history") else name
+      error = ValueError if _limited(annotations[name]) else TypeError
+      raise error(f"{named}={short(arguments[name])} must be {words}")
+    if name == "seed" and not 0 <= np.min(arguments[name]) <= np.max(arguments[name]) < 2**63:
+      raise ValueError(f"seed={short(arguments[name])} must be at least 0 and below 2**63")
+
+
+def checked(function: F) -> F:
+  """Makes a function refuse, in one sentence, arguments of other kinds than its annotations name.
+
+  For functions that are called on the host; others are compiled, and check what they must.
+  """
+  signature = inspect.signature(function)
+  annotations = functools.cache(functools.partial(typing.get_type_hints, include_extras=True))
+
+  @functools.wraps(function)
+  def call(*args, **options):
+    check_kinds(signature.bind(*args, **options).arguments, annotations(function))
+    return function(*args, **options)
+
+  return typing.cast(F, call)
+
+
+def check_fields(record: Any) -> None:
+  """Checks that the fields of a dataclass are of the kinds that it names."""
+  check_kinds(vars(record), typing.get_type_hints(type(record), include_extras=True))
+  # A list stands for a tuple, but has no hash.
+  vars(record).update({name: tuple(x) for name, x in vars(record).items() if isinstance(x, list)})
+
 
 Rows = TypeVar("Rows", np.ndarray, jax.Array)  # a function takes and returns one of the two
 

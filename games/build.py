@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arguments import as_array, checked, integers, is_whole, short
+from games.arrays import as_array, checked, integers, is_whole, short
 from games.game import CHANCE, TERMINAL, Game
 from games.origin import origin_of
 from games.pairs import Pairs, num_live_cards

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from games.arguments import unknown_name
-from games.arrays import Rows, check_rows, checked, integers, short
+from games.arrays import Rows, check_rows, checked, integers, short, unknown_name
 from games.pairs import DensePairs, HoleCards, Pairs
 from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, walk
 

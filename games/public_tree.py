@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked
 
 __all__ = [
   "LEAF",

@@ -10,14 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arguments import (  # noqa: F401
+from games.arrays import (  # noqa: F401  # noqa: F401
   MAX_COUNT,
   Player,
   Positive,
   check_fields,
   check_integer,
+  checked,
+  integers,
+  is_finite,
+  is_whole,
+  short,
 )
-from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree, payoff_bound
 from solvers.sweeps.problem import Alternatives, Lock, make_lock

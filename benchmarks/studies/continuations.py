@@ -17,7 +17,6 @@ import games
 import solvers
 from benchmarks import timing
 from games import Game, PublicTree
-from games.poker import MergedSuits
 from solvers import contrib
 
 KS = (1, 2, 4, 8)
@@ -147,13 +146,11 @@ def study_search(blueprint: int, num_iterations: int) -> None:
 
 
 def turn() -> Game:
-  """Returns a turn endgame of a deck of 24 cards, suits merged."""
-  return MergedSuits(
-    games.TurnEndgame(
-      ranks="9TJQKA", suits="shdc", board="9hTdQsKh", pot=100, stack=400,
-      big_blind=2, bets=(1.0,),
-    )
-  )  # fmt: skip
+  """Returns a turn endgame of a deck of 24 cards, whose trees have tables of pairs of hands."""
+  dense = type("Dense", (games.TurnEndgame,), {"hands": lambda self: None})
+  return dense(
+    ranks="9TJQKA", suits="shdc", board="9hTdQsKh", pot=100, stack=400, big_blind=2, bets=(1.0,)
+  )
 
 
 def main(iterations: int = 1024, blueprint: int = 30) -> None:

@@ -9,10 +9,13 @@ import numpy as np
 
 import solvers
 from games import PublicTree
+from games.poker.lines import Lines
 from games.public_tree import Array
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
+from solvers.metrics.policies import exploitability_of
 from solvers.sweeps.levels import join_levels
+from solvers.sweeps.lines.problem import make_lines_problem
 from solvers.sweeps.problem import make_problem
 from solvers.xla import Programs, work_on_trees
 
@@ -41,7 +44,7 @@ def jittered_priors(tree: PublicTree, runs: int) -> list[np.ndarray]:
 
 
 def curve(
-  tree: PublicTree,
+  tree: PublicTree | Lines,
   algorithm: Algorithm,
   iterations: Sequence[int],
   *,
@@ -54,7 +57,7 @@ def curve(
   nothing is solved twice.
 
   Args:
-    tree: without leaves.
+    tree: without leaves; or a spot's lines of betting.
     algorithm: with alternating updates.
     iterations: even and rising; one player's update is one.
     prior: `[P, H]` that is solved from; None for the tree's. Exploitability is always measured
@@ -77,7 +80,7 @@ def curve(
     # Given apart, so that fictitious play with any weights is one program.
     averaging = algorithm.averaging
     algorithm = FictitiousPlay(optimistic=algorithm.optimistic)
-  start: Array = tree.prior if prior is None else prior
+  start = tree.prior if prior is None and isinstance(tree, PublicTree) else prior
   found = _curves[work_on_trees()](
     tree, start, steps // 2, averaging, initial_policy, algorithm=algorithm
   )
@@ -88,15 +91,17 @@ def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: Algorith
   if averaging is not None:
     assert isinstance(algorithm, FictitiousPlay)
     algorithm = dataclasses.replace(algorithm, averaging=averaging)
-  problem = make_problem(tree, prior)
+  lines = isinstance(tree, Lines)
+  problem = make_lines_problem(tree) if lines else make_problem(tree, prior)
   policy = None
   if initial_policy is not None:
     policy = problem.split(jnp.asarray(initial_policy, tree.dtype))
 
   def score(state):
-    return solvers.exploitability(
-      problem.tree, join_levels(algorithm.average_policy(problem, state))
-    )
+    average = algorithm.average_policy(problem, state)
+    if lines:
+      return exploitability_of(problem, average)
+    return solvers.exploitability(problem.tree, join_levels(average))
 
   # Each score is that of the policy before the next pair of updates.
   ends = jnp.cumsum(jnp.asarray(steps))

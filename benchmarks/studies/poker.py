@@ -111,7 +111,7 @@ def libratus(options: Options) -> None:
 def grid(options: Options) -> None:
   """Draws what player 0 does first on the paper's board."""
   iterations = options.iterations or 512
-  game, tree = paper_turn(options.bets, "apart")
+  game, tree = paper_turn(options.bets)
   solution = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=iterations)
   found = range_grids.range_grid(game, tree, solution.average_policy)
   path = options.images / "poker_range_grid.png"

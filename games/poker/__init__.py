@@ -20,7 +20,6 @@ from games.poker.endgames import (
 )
 from games.poker.holdem import Chips, Holdem, in_units
 from games.poker.notation import ALL_IN, Geometric, Plus, Times, format_range, parse_range
-from games.poker.suit_symmetry import MergedSuits
 
 __all__ = [
   "ALL_IN",
@@ -37,7 +36,6 @@ __all__ = [
   "FlopHoldem",
   "Geometric",
   "Holdem",
-  "MergedSuits",
   "NoLimitHoldem",
   "Plus",
   "RiverEndgame",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from games.arguments import checked
+from games.arrays import checked
 from games.game import register
 from games.poker.abstraction import BetSizes, make_bet_sizes
 from games.poker.betting import Betting, check_chips

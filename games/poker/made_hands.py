@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked
 from games.poker.cards import (
   HAND_SIZE,
   RANKS,

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from games.arguments import check_fields, checked, short
+from games.arrays import check_fields, checked, short
 from games.poker.cards import Deck
 
 ALL_IN = math.inf  # as a fraction of the pot: all one's chips

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arguments import short
+from games.arrays import short
 from games.poker import betting
 
 NAMES = ("stack", "pot", "bets", "board")

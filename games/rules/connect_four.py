@@ -5,7 +5,7 @@ from typing import Annotated
 import jax.numpy as jnp
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked
 from games.game import register
 from games.perfect_information import Stones, has_line, planes
 from games.public_tree import PLAYER_0, PLAYER_1, TERMINAL

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from games.arguments import Positive, checked, short
+from games.arrays import Positive, checked, short
 from games.game import register
 from games.perfect_information import Stones, by_letters, planes
 from games.public_tree import TERMINAL

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from games.arguments import check_integer
+from games.arrays import check_integer
 from games.game import TERMINAL, Game, register
 
 _MAX_TABLE_ENTRIES = 2**28

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.arguments import short
+from games.arrays import short
 from games.game import TERMINAL, Game, MoverMoves, register
 
 _START, _ANSWER, _FIRST_END = 0, 1, 2

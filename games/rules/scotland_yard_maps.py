@@ -9,7 +9,7 @@ of the board game.
 
 import dataclasses
 
-from games.arguments import check_integer, is_whole, short
+from games.arrays import check_integer, is_whole, short
 
 # A station, then those with a larger number that it is connected to.
 _CONNECTIONS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 
 TOLERANCE = 1e-6

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import PADDING, PublicTree
-from games.arguments import checked
+from games.arrays import checked
 from games.poker import betting
 from games.poker.holdem import Holdem
 from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game, PublicTree
-from games.arguments import Count, Player, checked
+from games.arrays import Count, Player, checked
 from games.origin import origin_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array

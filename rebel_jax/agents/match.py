@@ -11,7 +11,7 @@ import numpy as np
 import games
 import solvers
 from games import CHANCE, Game, PublicTree
-from games.arguments import checked
+from games.arrays import checked
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.belief_agent import Agent

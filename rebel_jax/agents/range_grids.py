@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from games import CHANCE, Game, PublicTree
-from games.arguments import checked
+from games.arrays import checked
 from games.poker import Deck, Holdem
 from games.public_tree import Array
 from rebel_jax.agents.belief_agent import Agent, Searcher

@@ -28,7 +28,7 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh
 
-from games.arguments import checked, short
+from games.arrays import checked, short
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
 from rebel_jax.config.allowed import ConfigError, RunError, in_config_errors

@@ -21,8 +21,7 @@ from typing import Any, TypeVar
 import tyro
 
 import solvers
-from games.arguments import is_whole, unknown_name
-from games.arrays import is_finite
+from games.arrays import is_finite, is_whole, unknown_name
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import NETWORKS
 

@@ -18,7 +18,7 @@ import re
 from typing import Any
 
 from games import LiarsDice
-from games.arguments import checked
+from games.arrays import checked
 from rebel_jax.config.allowed import unknown
 from rebel_jax.config.config import Config, DeepCFR, GrowingSearch, PerfectSearch
 from solvers import tuning

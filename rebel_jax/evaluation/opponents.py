@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import PublicTree
-from games.arguments import unknown_name
+from games.arrays import unknown_name
 from games.poker import betting
 from games.poker.betting import CALL, FOLD, Betting
 from games.poker.cards import Deck, evaluate

@@ -8,7 +8,7 @@ import numpy as np
 import pyspiel
 
 from games import PublicTree, build_public_tree
-from games.arguments import Positive, checked
+from games.arrays import Positive, checked
 from games.build import MAX_BYTES, Bytes
 from games.game import CHANCE, Game
 from rebel_jax.open_spiel import histories

@@ -11,7 +11,7 @@ import numpy as np
 import pyspiel
 
 from games import CHANCE, TERMINAL, Game, PublicTree
-from games.arguments import checked, integers
+from games.arrays import checked, integers
 from games.game import check_is_game
 from games.origin import check_tree_of
 from games.public_tree import Array

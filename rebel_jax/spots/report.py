@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import solvers
-from games.arguments import checked
+from games.arrays import checked
 from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape

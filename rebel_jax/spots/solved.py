@@ -15,7 +15,7 @@ import tyro
 
 import solvers
 from games import CHANCE
-from games.arguments import checked
+from games.arrays import checked
 from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, betting
 from games.poker.betting import check_chips
 from games.poker.cards import shares_card
@@ -374,7 +374,7 @@ def solve(
 
   Each player has a list of its own hands, and of hands and cards that suits take to each other
   there is one (`games.poker.lines.make_lines`). Shapes are rounded up, so that most spots
-  of a kind with other boards share compiled programs, rivers two in three.
+  of a kind with other boards share compiled programs, of rivers two or three do.
 
   Args:
     spot: what to solve.

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE
-from games.arguments import checked
+from games.arrays import checked
 from games.pairs import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import shares_card

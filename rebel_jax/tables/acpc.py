@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from games.arguments import Player, checked, short
+from games.arrays import Player, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.chips import (

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from games.arguments import Player, checked, is_whole, short
+from games.arrays import Player, checked, is_whole, short
 from games.poker import BetSizes, betting
 from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck, evaluate

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from games import CHANCE, TERMINAL
-from games.arguments import checked
+from games.arrays import checked
 from games.poker import betting
 from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem

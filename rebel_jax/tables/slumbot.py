@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from games.arguments import checked, short
+from games.arrays import checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.acpc import HandFollower, TableError, split_actions, within

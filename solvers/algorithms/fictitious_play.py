@@ -6,7 +6,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from games.public_tree import payoff_bound
 from solvers import leaf_values as leaves
 from solvers.algorithms.cfr import (
   Algorithm,
@@ -151,14 +150,16 @@ def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: i
   no move would be best. The weight falls off over as much again rather than at once, for the same
   reason. Rows that `player` did not move to are one.
   """
-  policy, largest = [], payoff_bound(problem.tree)
+  policy: list[jax.Array] = []
   for i, values in enumerate(sweep.nodes):
     advantages = problem.advantages(sweep, i, player)
     if advantages is None:
       policy.append(jnp.ones_like(values))
       continue
     reach = problem.with_nature(i, opponent_reach[i], 1 - player)
-    scale = jnp.maximum(reach.sum(axis=-1, keepdims=True) * largest, jnp.abs(values))
+    scale = jnp.maximum(
+      reach.sum(axis=-1, keepdims=True) * problem.payoff_bound(i), jnp.abs(values)
+    )
     rounding = jnp.finfo(values.dtype)
     unit = jnp.maximum(_ROUNDING * rounding.eps * scale, rounding.tiny)
     best = jnp.clip(2.0 + advantages / unit, 0.0, 1.0)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from games.arguments import unknown_name
+from games.arrays import unknown_name
 from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets import Gadget

@@ -1,6 +1,6 @@
 """Iterations that a policy stands for, judged by a short run (thesis, section 3.2.5)."""
 
-from games.arguments import Positive, checked
+from games.arrays import Positive, checked
 from games.public_tree import Array, PublicTree
 from solvers.algorithms.cfr import Algorithm
 from solvers.metrics.policies import exploitability

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
-from games.arguments import Count, Positive, Share, check_fields
+from games.arrays import Count, Positive, Share, check_fields
 from solvers import tuning, validation
 
 _TINY, _HUGE = float(np.finfo(float).tiny), float(np.finfo(float).max)

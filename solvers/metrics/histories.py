@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arguments import Positive, checked
+from games.arrays import Positive, checked
 from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.public_tree import walk
 

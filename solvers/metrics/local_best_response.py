@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from games.arguments import check_fields
+from games.arrays import check_fields
 from games.game import CHANCE
 from games.origin import check_tree_of
 from games.poker import Holdem, betting

@@ -7,6 +7,7 @@ filled at public states where they are needed (`TemplateSubgames`) another. The 
 (`find_subgames`) and grouped by size.
 """
 
+import abc
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PADDING, TERMINAL, Game, PublicTree, build_public_tree, stack_trees
-from games.arguments import checked
+from games.arrays import checked
 from games.public_tree import Array, walk
 from games.template import Templates, fill, fill_states, node_features
 
@@ -125,48 +126,49 @@ def bucket_subgames(subgames: FoundSubgames, num_buckets: int) -> list[list[int]
 Roots = Any  # a pytree of integers `[B, ...]`
 
 
-class Stage(Protocol):
-  """Subgames of one shape, which one compiled program searches."""
+_STATIC = {"static": True}
 
-  @property
-  def depth_limited(self) -> bool:
-    """Whether the subgames may have leaves."""
 
-  @property
-  def num_leaves(self) -> int:
-    """Leaves of the common shape: L."""
+@dataclasses.dataclass(frozen=True)
+class Stage(abc.ABC):
+  """Subgames of one shape, which one compiled program searches.
 
-  @property
-  def decides(self) -> bool:
-    """Whether a player moves anywhere; else there is nothing to search."""
+  Attributes:
+    depth_limited: whether the subgames may have leaves; static, as all of these.
+    num_leaves: leaves of the common shape: L.
+    decides: whether a player moves anywhere; else there is nothing to search.
+    most_live: largest number of leaves of a subgame.
+    most_decisions: largest number of decisions of a subgame.
+    table_entries: entries of a solver's table for one subgame: nodes times infostates.
+  """
 
-  @property
-  def most_live(self) -> int:
-    """Largest number of leaves of a subgame."""
+  depth_limited: bool = dataclasses.field(metadata=_STATIC)
+  num_leaves: int = dataclasses.field(metadata=_STATIC)
+  decides: bool = dataclasses.field(metadata=_STATIC)
+  most_live: int = dataclasses.field(metadata=_STATIC)
+  most_decisions: int = dataclasses.field(metadata=_STATIC)
+  table_entries: int = dataclasses.field(metadata=_STATIC)
 
-  @property
-  def most_decisions(self) -> int:
-    """Largest number of decisions of a subgame."""
-
-  @property
-  def table_entries(self) -> int:
-    """Entries of a solver's table for one subgame: nodes times infostates."""
-
+  @abc.abstractmethod
   def holds(self, roots: Roots) -> jax.Array:
     """Says which of `roots` stand at this stage: `[B]`; other methods take any for one of them."""
 
+  @abc.abstractmethod
   def trees_at(self, roots: Roots) -> PublicTree:
     """Returns the subgames' trees, every array with a leading axis `[B]`."""
 
+  @abc.abstractmethod
   def live_leaves(self, roots: Roots) -> jax.Array:
     """Returns how many leaves each subgame has: `[B]`."""
 
+  @abc.abstractmethod
   def features_at(self, roots: Roots, trees: PublicTree) -> jax.Array | None:
     """Returns each decision's public state as the player who moves sees it: `[B, N, F]`, or None.
 
     Zero at other nodes. A policy network asks for them. `trees` are those at `roots`.
     """
 
+  @abc.abstractmethod
   def successors(self, roots: Roots, trees: PublicTree) -> Roots:
     """Returns the roots of the subgames that start at the leaves of `trees`: `[B, L, ...]`."""
 
@@ -204,7 +206,7 @@ class Subgames(Protocol):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class SubgameTable:
+class SubgameTable(Stage):
   """The subgames of one stage; a root is a subgame's number among all of the game's.
 
   Public states that are equal share an entry: in Liar's Dice there is one for each last bid and
@@ -227,30 +229,6 @@ class SubgameTable:
   @property
   def num_subgames(self) -> int:
     return self.num_live.shape[0]
-
-  @property
-  def table_entries(self) -> int:
-    return self.trees.num_nodes * self.trees.num_infostates
-
-  @property
-  def depth_limited(self) -> bool:
-    return self.trees.depth_limited
-
-  @property
-  def num_leaves(self) -> int:
-    return self.trees.num_leaves
-
-  @property
-  def decides(self) -> bool:
-    return bool((np.asarray(self.trees.kind) < CHANCE).any())
-
-  @property
-  def most_live(self) -> int:
-    return int(np.asarray(self.num_live).max())
-
-  @property
-  def most_decisions(self) -> int:
-    return int((np.asarray(self.trees.kind) < CHANCE).sum(axis=-1).max())
 
   def rows(self, roots: jax.Array) -> jax.Array:
     """Returns the rows of `roots` `[B]`, the first for those of other stages."""
@@ -320,7 +298,19 @@ def stack_subgames(subgames: FoundSubgames, entries: Sequence[int] | None = None
     row[mask] = subgames.successors[i]
   row_of = np.full(len(subgames.trees), -1, np.int32)
   row_of[entries] = np.arange(len(entries))
-  return SubgameTable(stacked, successor, live.sum(axis=1).astype(np.int32), row_of)
+  number, decisions = live.sum(axis=1), np.asarray(stacked.kind) < CHANCE
+  return SubgameTable(
+    depth_limited=stacked.depth_limited,
+    num_leaves=stacked.num_leaves,
+    decides=bool(decisions.any()),
+    most_live=int(number.max()),
+    most_decisions=int(decisions.sum(axis=1).max()),
+    table_entries=stacked.num_nodes * stacked.num_infostates,
+    trees=stacked,
+    successor=successor,
+    num_live=number.astype(np.int32),
+    row_of=row_of,
+  )
 
 
 def stack_stages(
@@ -352,7 +342,7 @@ def add_node_features(game: Game, table: SubgameTable) -> SubgameTable:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class TemplateStage:
+class TemplateStage(Stage):
   """The subgames of one template; a root is its public state `[S]`. See `Stage`.
 
   Attributes:
@@ -361,35 +351,13 @@ class TemplateStage:
     node_features: whether `features_at` answers, static.
   """
 
-  rules: Templates = dataclasses.field(metadata={"static": True})
-  number: int = dataclasses.field(metadata={"static": True})
-  node_features: bool = dataclasses.field(default=False, metadata={"static": True})
+  rules: Templates = dataclasses.field(metadata=_STATIC)
+  number: int = dataclasses.field(metadata=_STATIC)
+  node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
   @property
   def _template(self):
     return self.rules.templates[self.number]
-
-  @property
-  def depth_limited(self) -> bool:
-    return self.num_leaves > 0
-
-  @property
-  def num_leaves(self) -> int:
-    return self._template.structure.num_leaves
-
-  @property
-  def decides(self) -> bool:
-    return self._template.decides
-
-  most_live = num_leaves
-
-  @property
-  def most_decisions(self) -> int:
-    return sum(kind < CHANCE for kind in self._template.kind)
-
-  @property
-  def table_entries(self) -> int:
-    return self._template.structure.num_nodes * self.rules.game.num_infostates
 
   def holds(self, roots: jax.Array) -> jax.Array:
     return self.rules.number_of(roots) == self.number
@@ -422,13 +390,25 @@ class TemplateSubgames:
     node_features: whether stages answer `features_at`, static.
   """
 
-  rules: Templates = dataclasses.field(metadata={"static": True})
-  node_features: bool = dataclasses.field(default=False, metadata={"static": True})
+  rules: Templates = dataclasses.field(metadata=_STATIC)
+  node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
-  @property
+  @functools.cached_property
   def stages(self) -> tuple[TemplateStage, ...]:
-    numbers = range(len(self.rules.templates))
-    return tuple(TemplateStage(self.rules, number, self.node_features) for number in numbers)
+    return tuple(
+      TemplateStage(
+        depth_limited=template.structure.num_leaves > 0,
+        num_leaves=template.structure.num_leaves,
+        decides=template.decides,
+        most_live=template.structure.num_leaves,
+        most_decisions=sum(kind < CHANCE for kind in template.kind),
+        table_entries=template.structure.num_nodes * self.rules.game.num_infostates,
+        rules=self.rules,
+        number=number,
+        node_features=self.node_features,
+      )
+      for number, template in enumerate(self.rules.templates)
+    )
 
   num_subgames = None  # nobody counts them
   starts_apart = True

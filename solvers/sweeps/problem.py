@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.arrays import as_array
-from games.public_tree import PADDING, Array, Level, PublicTree
+from games.public_tree import PADDING, Array, Level, PublicTree, payoff_bound
 from solvers.sweeps.levels import (
   Levels,
   join_levels,
@@ -202,6 +202,11 @@ class Problem:
   def both_reach(self, policy: Levels) -> tuple[Levels, Levels]:
     """Returns both players' `own_reach`."""
     return self.own_reach(policy, 0), self.own_reach(policy, 1)
+
+  def payoff_bound(self, index: int) -> jax.Array:
+    """Returns the largest payoff below a level, in the unit of its rows over all reach there."""
+    del index
+    return jnp.asarray(payoff_bound(self.tree))
 
   def with_nature(self, index: int, own: jax.Array, player: int) -> jax.Array:
     """Multiplies `player`'s own reach `[n, H]` of a level by root beliefs and public chance."""

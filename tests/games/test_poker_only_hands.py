@@ -6,7 +6,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, MergedSuits
+from games.poker import BetSizes
 from games.testing import check_game
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
@@ -132,7 +132,6 @@ def test_what_is_wrong_is_named(spot):
     (lambda: small.only(small.prior()), "distributions over all hands"),
     (lambda: game.only(one), "no compatible pair of hands"),
     (lambda: small.infostate(missing), "in neither range"),
-    (lambda: MergedSuits(small), "must have all hands"),
   ]  # fmt: skip
   for make, message in cases:
     with pytest.raises(ValueError, match=message) as error:

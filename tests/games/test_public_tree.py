@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import games
-from games.poker import MergedSuits
 from games.testing import check_game, check_public_tree, check_rules, enumerate_histories
 from tests import harness
 from tests.random_game import RandomGame
@@ -181,7 +180,6 @@ MADE = {
   "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
   "small_holdem": lambda: games.make("small_holdem", ranks="QKA", suits="sh", stack=300),
   "turn_endgame_holdem": lambda: games.make("turn_endgame_holdem"),
-  "merged_suits": lambda: MergedSuits(games.make("turn_endgame_holdem")),
   "random_game": lambda: RandomGame(5),
 }
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import games
-from games.poker import PRESETS, BetSizes, Betting, Deck, Holdem, MergedSuits, Times
+from games.poker import PRESETS, BetSizes, Betting, Deck, Holdem, Times
 from games.testing import check_rules
 from tests import harness
 from tests.games.test_games import broken
@@ -51,14 +51,12 @@ PLAYED = {
   "connect_four": games.ConnectFour,
   "go": lambda: games.make("go", size=3),
   "stations": lambda: games.make("scotland_yard", remembers=False),
-  "merged turn": lambda: MergedSuits(games.make("turn_endgame_holdem")),
-  "merged river": lambda: MergedSuits(games.make(RIVER)),
 }
 
 
 # Those left to the slow tier are of classes that others here are of, too.
 REPEATED = (
-  "two rounds to come", "a bet added", "merged river", "nearly all chips", "small_holdem",
+  "two rounds to come", "a bet added", "nearly all chips", "small_holdem",
   "river_endgame_holdem", "every hand",
 )  # fmt: skip
 

@@ -121,6 +121,19 @@ def test_cards_of_a_rank_are_merged_on_a_turn(board, monkeypatch):
       assert abs(gap - float(solvers.exploitability(tree, policy))) > 1e-3
 
 
+def test_fictitious_play_takes_lines():
+  game, algorithm = make("TsJh9dAc", CARDS), solvers.linear_fictitious_play()
+  with jax.enable_x64(True):
+    lines, columns = make_lines(game)
+    found = solvers.solve(lines, algorithm=algorithm, target=0, num_iterations=6)
+    tree = games.build_public_tree(game)
+    whole = solvers.solve(tree, algorithm=algorithm, target=0, num_iterations=6)
+    policy = expand_policy(lines, columns, found.average_policy, tree)
+    gap = float(solvers.exploitability(tree, policy))
+  assert found.exploitability == pytest.approx(gap, abs=1e-9)
+  assert found.exploitability == pytest.approx(whole.exploitability, rel=1e-3)
+
+
 @pytest.mark.parametrize(
   ("board", "number"),
   [("TsJsAsKs9s", 6), ("TsJh9hAs", 2), ("TsJh9dAc", 1), ("TsTh9s9h", 4), ("TsTh9dAc", 2)],
@@ -354,7 +367,7 @@ def test_rivers_of_a_spot_share_shapes():
       found.add(str(jax.tree.map(np.shape, wide)))
       # Its own columns stay in front (`rebel_jax.spots.study`).
       assert all((x == np.arange(len(x))).all() for x in columns[0])
-  assert [len(found) for found in shapes] == [15, 12, 2]  # as they are, with four digits, and two
+  assert [len(found) for found in shapes] == [15, 13, 2]  # as they are, with four digits, coarse
 
 
 @pytest.mark.parametrize("dense", [True, False])

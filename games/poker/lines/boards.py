@@ -5,14 +5,14 @@ Suits may change places by permutations that leave the board and both ranges as 
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from games.poker.cards import shares_card
+from games.poker.cards import HAND_SIZE, Deck, shares_card
 from games.poker.dealing import place_among
 from games.poker.holdem import Holdem
-from games.poker.suit_symmetry import card_groups
 
 NONE = -1
 
@@ -178,6 +178,30 @@ def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
   board = np.isin(np.arange(game.deck.num_cards), game.board)
   found = cards[same & (board[cards] == board).all(axis=1)]
   return found[:1] if game.parameters()["added_bets"] else found
+
+
+def dead_suits(deck: Deck, board: Sequence[int], to_come: int) -> np.ndarray:
+  """Says in which suits no flush can be made any more: `[suits]`.
+
+  A hand sees the cards of the board, those to come and two of its own.
+  """
+  of_suit = np.bincount(deck.suit_of[np.array(board, int)], minlength=len(deck.suits))
+  return np.minimum(of_suit + to_come + 2, len(deck.ranks)) < HAND_SIZE
+
+
+def card_groups(game: Holdem) -> np.ndarray:
+  """Returns for each card the lowest that it can change places with: `[num_cards]`.
+
+  Cards of the board stay where they are, and so do cards after whose deal a bet was added.
+  """
+  deck = game.deck
+  dead = dead_suits(deck, game.board, sum(game.deals))[deck.suit_of]
+  fixed = np.isin(np.arange(deck.num_cards), [*game.board, *game.named_cards])
+  group = np.arange(deck.num_cards)
+  for rank in np.unique(deck.rank_of):
+    cards = np.flatnonzero((deck.rank_of == rank) & dead & ~fixed)
+    group[cards] = cards.min(initial=deck.num_cards)
+  return group
 
 
 class Alike(NamedTuple):

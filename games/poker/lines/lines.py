@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.arguments import checked, integers
+from games.arrays import checked, integers
 from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds

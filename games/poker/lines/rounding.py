@@ -1,18 +1,18 @@
 """Lines with numbers of hands and boards rounded up, so that spots of a kind share a program."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked
 from games.poker.lines.lines import Final, Group, Lines, Street
 
 # A program takes seconds to compile, a river milliseconds to solve and a turn seconds.
 _MOST_WASTE = 1.5
+_WIDTHS = (96, 192, 272, 384)
 
 Columns = list[tuple[np.ndarray, np.ndarray]]
 
@@ -23,9 +23,12 @@ def bucket(number: int, digits: int = 4) -> int:
   return -(-number // step) * step
 
 
-def _river(number: int) -> int:
-  """Returns a number of hands of a river that few boards are beyond; so few take no time."""
-  return bucket(max(number, 32), digits=2)
+def river_bucket(number: int) -> int:
+  """Returns the least number not below `number` of few, into which rivers of a spot fall together.
+
+  All hands with or without a flush are 272 and 96 classes, realistic ranges often up to 192.
+  """
+  return next((n for n in _WIDTHS if n >= number), bucket(number, 2))
 
 
 class Shape(NamedTuple):
@@ -61,15 +64,13 @@ class Shape(NamedTuple):
 @checked
 def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
   """Returns the widths of lines, numbers of hands rounded by `to` and all others by `bucket`."""
-  # Of rivers alike in all but the board, hands that hold a card are now 24 and now 25 at most.
-  holding = functools.partial(bucket, digits=1) if len(lines.streets) == 1 else to
   streets = lines.streets
   boards = tuple(
     tuple(bucket(group.boards) if number else 1 for group in street.groups)
     for number, street in enumerate(streets)
   )
   hands: Any = tuple(tuple((to(x.width(0)), to(x.width(1))) for x in y.groups) for y in streets)
-  holders: Any = tuple(tuple(_holders(group, holding) for group in x.groups) for x in streets)
+  holders: Any = tuple(tuple(_holders(group, to) for group in x.groups) for x in streets)
   dealt = [street.children for street in streets]
   cards: Any = tuple((0, 0) if x is None else tuple(bucket(y.shape[1]) for y in x) for x in dealt)
   flags = tuple(tuple((x.plain, x.same, x.alone) for x in y.groups) for y in streets)
@@ -78,7 +79,9 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
 
 def _holders(group: Group, to: Callable[[int], int]) -> tuple[int, ...]:
   """Returns the most hands that hold a card, of each player, rounded by `to`; 0 before the end."""
-  return (0, 0) if group.final is None else tuple(to(x.shape[2]) for x in group.final.member)
+  if group.final is None:
+    return 0, 0
+  return tuple(min(to(x.shape[2]), x.shape[1] - 1) for x in group.final.member)
 
 
 @checked
@@ -87,19 +90,19 @@ def round_up(
 ) -> tuple[Lines, Columns]:
   """Pads hands and boards with some of no reach; a few per cent more columns.
 
-  Of a river, which takes longer to compile than to solve, a fifth more, so that most boards share a
-  program.
+  Of a river, which takes longer to compile than to solve, more (`river_bucket`), so that of boards
+  of a spot three or so programs are compiled.
 
   Args:
     lines: from `make_lines`.
-    to: what numbers of hands are rounded to; None for so many binary digits, of a river two.
+    to: what numbers of hands are rounded to; None for `bucket`, of a river `river_bucket`.
     shape: how wide to make them; None for `shape_of(lines, to)`.
 
   Returns:
     The lines, and for each round and player the column there of each column `[W]`.
   """
   if shape is None:
-    shape = shape_of(lines, to or (_river if len(lines.streets) == 1 else bucket))
+    shape = shape_of(lines, to or (river_bucket if len(lines.streets) == 1 else bucket))
   streets: list[Street] = []
   columns: Columns = []
   totals: list[int] = []

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked
 from games.build import add_payoff_runs, level_shape
 from games.pairs import DensePairs
 from games.public_tree import (
@@ -112,8 +112,7 @@ def _check_top(top: PublicTree) -> None:
     raise ValueError("top is stacked or padded; continuations are added to one tree at a time")
   if top.hands is not None:
     raise ValueError(
-      f"top has {top.num_infostates} hands of cards as infostates, too many for tables of pairs; "
-      "merge suits first with games.poker.MergedSuits"
+      f"top has {top.num_infostates} hands of cards as infostates, too many for tables of pairs"
     )
   if not top.depth_limited:
     raise ValueError("top has no leaves; build it with a depth")

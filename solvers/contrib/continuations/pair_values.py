@@ -48,8 +48,7 @@ def check_pairs(tree: PublicTree) -> None:
   validation.check_unstacked(tree)
   if tree.hands is not None:
     raise ValueError(
-      f"tree has {tree.num_infostates} hands of cards as infostates, too many for tables of pairs; "
-      "merge suits first with games.poker.MergedSuits"
+      f"tree has {tree.num_infostates} hands of cards as infostates, too many for tables of pairs"
     )
 
 

@@ -25,7 +25,7 @@ from games import (
   stack_trees,
   tabulate,
 )
-from games.arguments import checked
+from games.arrays import checked
 from games.public_tree import Array, largest_payoff
 from games.tabulate import NodeInfo, children_of
 from solvers import tuning, validation

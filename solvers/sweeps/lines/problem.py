@@ -75,6 +75,14 @@ class LinesProblem(Problem):
     reach = [self.root_beliefs(p)[None] for p in (0, 1)]
     return jnp.stack([self._pad(self._ends(0, reach[1 - p], p, fold_values)[0]) for p in (0, 1)])
 
+  def payoff_bound(self, index):
+    street, rows = self.lines.levels[index].street, zip(self.lines.levels, self.lines.stakes)
+    chips = [x for level, own in rows if level.street >= street for x in own if x.size]
+    return jnp.stack([jnp.abs(x).max() for x in chips]).max()
+
+  def with_nature(self, index, own, player):
+    return own  # it counts the belief, and stakes the cards
+
   def root_beliefs(self, player):
     return jnp.asarray(self.lines.streets[0].belief[player])
 
