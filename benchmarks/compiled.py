@@ -2,8 +2,9 @@
 
 XLA's GPU compiler runs on any machine (`pip install 'rebel-jax[gpu-compiler]'`); times it cannot
 say. `python -m benchmarks.compiled` prints a JSON line for each program: kernels and bytes of one
-call, of a solve of one turn, which updates each player; of a spot's of one turn and a look. To add
-a program, add it to `PROGRAMS`.
+call, of a solve of one turn, which updates each player; of a spot's of one turn and a look; and the
+kernels of a turn of its longest loop, of which a solve's has two turns in one. To add a program,
+add it to `PROGRAMS`.
 """
 
 import dataclasses
@@ -51,8 +52,10 @@ class Options:
 
 
 def _shapes(tree: Any, sharding: Any) -> Any:
-  shapes = jax.eval_shape(lambda x: x, tree)
-  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)
+  return jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+    jax.eval_shape(lambda x: x, tree),
+  )
 
 
 def _solve(mesh: Mesh, name: str, batch: int = 0) -> Any:
@@ -115,13 +118,13 @@ def measure(name: str, device: str) -> dict[str, Any]:
     raise SystemExit("no GPU compiler: pip install 'rebel-jax[gpu-compiler]'") from None
   lowered = trace(Mesh(np.array([gpu]), ("one",)), *arguments).lower(lowering_platforms=("cuda",))
   begun, turns = time.perf_counter(), _TURNS if trace is _solve else 1
-  options = options_for(Work.LOOPS) if trace is _solve else None
-  compiled = lowered.compile(compiler_options=options)
+  compiled = lowered.compile(compiler_options=options_for(Work.LOOPS) if trace is _solve else None)
   seconds, found = time.perf_counter() - begun, count(compiled.as_text())
   memory = compiled.memory_analysis()
   held = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
   return {
     "kernels": timing.significant(found.kernels / turns),
+    "kernels_a_turn": found.turn,
     "megabytes": timing.significant(found.bytes / turns / 1e6),
     "waits_for_the_host": found.waits,
     "memory_megabytes": timing.significant((held - memory.alias_size_in_bytes) / 1e6),
@@ -135,10 +138,14 @@ def main(options: Options) -> None:
   for name in options.programs or PROGRAMS:
     row: dict[str, Any] = {"benchmark": "compiled", "device": options.device, "program": name}
     command = [sys.executable, "-m", "benchmarks.compiled", "--programs", name]
-    own = os.environ | {"JAX_PLATFORMS": "cpu"}
     try:
       if options.limit:
-        subprocess.run(command, timeout=options.limit, check=False, env=own)
+        subprocess.run(
+          command,
+          timeout=options.limit,
+          check=False,
+          env=os.environ | {"JAX_PLATFORMS": "cpu"},
+        )
       else:
         timing.say(row | measure(name, options.device))
     except subprocess.TimeoutExpired:

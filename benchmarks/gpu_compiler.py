@@ -32,14 +32,21 @@ def absent_gpu(description: str) -> jax.Device:
 
 
 class Counts(NamedTuple):
-  """Kernels of a program, bytes that they touch, and loops and branches that the host decides."""
+  """What a program launches and touches.
+
+  Attributes:
+    kernels, bytes: of the whole program.
+    waits: loops and branches that the host decides.
+    turn: kernels of a turn of the loop that launches most of those whose length is known.
+  """
 
   kernels: int = 0
   bytes: int = 0
   waits: int = 0
+  turn: int = 0
 
   def plus(self, other: "Counts", times: int = 1) -> "Counts":
-    return Counts(*(x + times * y for x, y in zip(self, other)))
+    return Counts(*(x + times * y for x, y in zip(self[:3], other)))
 
 
 def count(text: str) -> Counts:
@@ -49,6 +56,7 @@ def count(text: str) -> Counts:
   are all operands and results, more than what moves where caches hold them.
   """
   bodies: dict[str, list[tuple[Any, ...]]] = {}
+  loops = [(0, 0)]  # kernels of all turns, and of one
   for block in re.split(r"\n(?=ENTRY |%)", text):
     name = "entry" if block.startswith("ENTRY") else block.lstrip().split(" ")[0]
     bodies[name] = [x.groups() for x in map(_INSTRUCTION.match, block.splitlines()) if x]
@@ -60,8 +68,9 @@ def count(text: str) -> Counts:
       called = re.findall(r"(?:body|to_apply|calls|computations?)=\{?(%[^\s{}]*[\w-])", rest)
       inner = [of(x) for x in re.findall(r"%[\w.-]+", " ".join(called))]
       if kind == "while":
-        known = re.findall(r'known_trip_count":\{"n":"(\d+)"', rest)
-        total = total.plus(of(called[0]), int((known or [1])[0])).plus(Counts(waits=not known))
+        known, body = re.findall(r'known_trip_count":\{"n":"(\d+)"', rest), of(called[0])
+        loops.extend((int(x) * body.kernels, body.kernels) for x in known)
+        total = total.plus(body, int((known or [1])[0])).plus(Counts(waits=not known))
       elif kind == "conditional":
         total = total.plus(max(inner)).plus(Counts(waits=1))
       elif kind in ("call", "async-start"):
@@ -71,7 +80,7 @@ def count(text: str) -> Counts:
         total = total.plus(Counts(1, sum(map(_bytes, [shape, *operands]))))
     return total
 
-  return of("entry")
+  return of("entry")._replace(turn=max(loops)[1])
 
 
 def _bytes(shape: str) -> int:

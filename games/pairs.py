@@ -45,6 +45,15 @@ def all_pairs(num_hands: int) -> np.ndarray:
   return np.array(list(itertools.combinations(range(num_live_cards(num_hands)), 2)), np.int32)
 
 
+def _held_by_all(num_hands: int, dtype: Any) -> np.ndarray:
+  hands = all_pairs(num_hands)
+  return holds(hands, int(hands.max()) + 1, dtype)
+
+
+# A program that asks often holds one table.
+_held_by_all_once = jax.jit(lambda *how: jnp.asarray(_held_by_all(*how)), static_argnums=(0, 1))
+
+
 def compatible_mass(reach: Any, held: Any = None) -> Any:
   """Returns, for each hand, the sum of `reach` over the hands that share no card with it.
 
@@ -59,9 +68,8 @@ def compatible_mass(reach: Any, held: Any = None) -> Any:
     `[..., H]`.
   """
   if held is None:
-    xp: Any = reach.__array_namespace__()
-    hands = all_pairs(reach.shape[-1])
-    held = xp.asarray(holds(hands, int(hands.max()) + 1, reach.dtype))
+    make = _held_by_all if isinstance(reach, np.ndarray) else _held_by_all_once
+    held = make(reach.shape[-1], reach.dtype)
   # Accelerators would otherwise round the numbers that are about to cancel.
   with jax.default_matmul_precision("highest"):
     return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach

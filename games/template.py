@@ -103,10 +103,10 @@ class Templates(Protocol):
   def number_of(self, states: jax.Array) -> jax.Array:
     """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
 
-  def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
-    """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
+  def is_legal(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
+    """Says which of `actions` `[n]`, all of players or all of chance, are legal: `[n]`."""
 
-  def next_states(self, states: jax.Array, actions: jax.Array) -> jax.Array:
+  def next_states(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
     """Returns the states after `actions` `[n]`, and after what must follow: `[n, S]`."""
 
   def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -153,8 +153,8 @@ def fill_states(
     weight = jnp.ones(level.size)
     if template.action[first] < 0:
       action, weight = rules.outcomes(i, above)
-    there = exists[-1][level.parents] & rules.is_legal(above, action)
-    moved = rules.next_states(above, action)
+    there = exists[-1][level.parents] & rules.is_legal(above, action, template.decides)
+    moved = rules.next_states(above, action, template.decides)
     states.append(jnp.where(there[:, None], moved, above))
     exists.append(there)
     actions.append(jnp.asarray(action))
@@ -179,8 +179,9 @@ def _fill_by_loop(
     states, exists = nodes
     above, chosen = jnp.asarray(parent)[here], action[here]
     before = states[above]
-    there = exists[above] & rules.is_legal(before, chosen)
-    moved = jnp.where(there[:, None], rules.next_states(before, chosen), before)
+    there = exists[above] & rules.is_legal(before, chosen, template.decides)
+    after = rules.next_states(before, chosen, template.decides)
+    moved = jnp.where(there[:, None], after, before)
     return (states.at[here].set(moved, mode="drop"), exists.at[here].set(there, mode="drop")), None
 
   nodes = jnp.tile(state, (number, 1)), jnp.arange(number) == 0

@@ -26,8 +26,8 @@ class LeafQuery(NamedTuple):
       belief is uniform over those that the rules allow.
     value_beliefs: None, or `[L, P, H]` if the values must be taken over other beliefs than
       those that the subgames are solved at (sound CFR-AVG).
-    encoded: None, or what the leaf function's own `encode` or `encode_both` made of the features
-      before the solver's loop (`encode_for_both`).
+    encoded: None, or what the leaf function's own `encode` made of the features before the solver's
+      loop (`before_loop`).
   """
 
   features: jax.Array  # [L, F]
@@ -42,23 +42,23 @@ class LeafQuery(NamedTuple):
 LeafValues = Callable[[Any, LeafQuery], jax.Array]
 
 
-def encode_for_both(
+def before_loop(
   leaf_values: LeafValues, params: Any, features: tuple[jax.Array, jax.Array]
-) -> tuple[Any, Any]:
-  """Returns the encoding of each player's queries, by `leaf_values` if it has one.
+) -> tuple[LeafValues, Any, tuple[Any, Any]]:
+  """Returns what a loop asks: a leaf function, its parameters, and each player's `encoded`.
 
-  That is `encode_both(params, features)`, or `encode(params, features)` of each player's own.
+  That is what the function's own `before_loop(params, features)` returns, if it has one.
 
   Args:
     leaf_values: which will be asked.
     params: passed on to it.
     features: `[R, F]` the leaves as each player sees them.
   """
-  if hasattr(leaf_values, "encode_both"):
-    return leaf_values.encode_both(params, features)
-  if hasattr(leaf_values, "encode"):
-    return leaf_values.encode(params, features[0]), leaf_values.encode(params, features[1])
-  return None, None
+  asked: Any = leaf_values
+  if hasattr(asked, "before_loop"):
+    return asked.before_loop(params, features)
+  encode = getattr(asked, "encode", lambda *_: None)
+  return asked, params, (encode(params, features[0]), encode(params, features[1]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,7 @@ def shared_by_program(
     tree: one, or a stack.
     two_beliefs: whether queries have `value_beliefs`.
   """
-  extras = ("encode", "encode_both", "solves_trees")
+  extras = ("encode", "before_loop", "solves_trees")
   if type(leaf_values).__eq__ is not object.__eq__ or any(hasattr(leaf_values, x) for x in extras):
     return leaf_values
   dtype = jax.dtypes.canonicalize_dtype(tree.dtype)

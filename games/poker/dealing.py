@@ -121,18 +121,21 @@ class Dealing:
   def cards(self, rounds: Rows, numbers: Rows) -> Rows:
     """Returns the cards of deals `numbers` `[n]`, -1 where one is of fewer: `[n, k]`."""
     xp: Any = rounds.__array_namespace__()
-    most_deals, most_sets, _ = self._padded.shape
-    last = xp.minimum(rounds, most_deals - 1)
-    return lookup(self._padded, last, xp.clip(numbers, 0, most_sets - 1))
-
-  @functools.cached_property
-  def _padded(self) -> np.ndarray:
-    """`sets` in one array, -1 where there is no card."""
-    shape = max(len(self.deals), 1), max(self.num_deals, 1), max(self.deals, default=1)
-    table = np.full(shape, NO_CARD)
-    for rows, sets in zip(table, self.sets):
-      rows[: len(sets), : sets.shape[1]] = sets
-    return table
+    number, most = self.deck.num_cards, max(self.deals, default=1)
+    dealt = lookup(np.array([*self.deals, 0]), rounds)
+    cards = xp.full((len(numbers), most), NO_CARD, dtype=rounds.dtype)
+    for size in set(self.deals):
+      # Not from a table: one of all flops would be in a program as often as it deals. Counted from
+      # the last, a set's number is a sum of binomial coefficients, one a card, each the largest.
+      last = math.comb(number, size) - 1
+      left, columns = last - numbers.clip(0, last), [cards[:, 0]] * most
+      for i in range(size):
+        sums = np.array([math.comb(c, size - i) for c in range(number)])
+        place = (left[:, None] >= sums[None]).sum(axis=1, dtype=left.dtype) - 1
+        left = left - lookup(sums, place)
+        columns[i] = xp.asarray(number - 1 - place, dtype=rounds.dtype)
+      cards = xp.where((dealt == size)[:, None], xp.stack(columns, axis=1), cards)
+    return cards
 
   def number(self, cards: Rows) -> Rows:
     """Returns the numbers of deals of `cards` `[n, k]`, each in increasing order: `[n]`."""

@@ -166,16 +166,21 @@ class Holdem(Game):
     left = self.dealing.left(states[:, betting.ROUND], self.on_board(states))
     return left & deals[:, None]
 
-  def next_states(self, states, actions):
+  def next_states(self, states, actions, players: bool | None = None):
+    """Returns the states after `actions` `[n]`; `players` says if all are players' or chance's."""
     xp = states.__array_namespace__()
     new = with_columns(states, {betting.ACTOR: 1 - states[:, betting.ACTOR]})  # after a burn
-    for rows, move in (
-      (actions == FOLD, self.rules.fold),
-      (actions == CALL, self.rules.call),
-      ((actions >= FIRST_BET) & (actions < self.burn), functools.partial(self._raise, actions)),
-      (actions >= self.first_deal, functools.partial(self._deal, actions)),
+    for of_players, rows, move in (
+      (True, actions == FOLD, self.rules.fold),
+      (True, actions == CALL, self.rules.call),
+      (
+        True,
+        (actions >= FIRST_BET) & (actions < self.burn),
+        functools.partial(self._raise, actions),
+      ),
+      (False, actions >= self.first_deal, functools.partial(self._deal, actions)),
     ):
-      if may_hold(rows):
+      if players in (None, of_players) and may_hold(rows):
         new = xp.where(rows[:, None], move(states), new)
     return new
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import may_hold, with_columns
+from games.arrays import with_columns
 from games.game import CHANCE
 from games.poker import betting
 from games.poker.betting import CALL, FIRST_BET, FOLD
@@ -82,26 +82,23 @@ class Streets:
     all_in = self.game.rules.highest(states) == states[:, betting.STACK]
     return jnp.where(all_in, jnp.asarray(self._all_in)[stage], jnp.asarray(self._of_stage)[stage])
 
-  def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
-    game, legal = self.game, jnp.zeros(len(states), bool)
-    deals = actions >= game.first_deal
-    if may_hold(~deals):
+  def is_legal(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
+    game = self.game
+    if players:
       moves = game.legal_moves(states)
-      chosen = jnp.minimum(actions, moves.shape[1] - 1)[:, None]
-      legal = jnp.take_along_axis(moves, chosen, axis=1)[:, 0]
-    if may_hold(deals):
-      cards = game.dealt_cards(states, actions)
-      on_board = (cards[:, :, None] == game.on_board(states)[:, None]) & (cards >= 0)[:, :, None]
-      dealt = (game.actor(states) == CHANCE) & ~on_board.any(axis=(1, 2))
-      legal = jnp.where(deals, dealt, legal)
-    return legal
+      return jnp.take_along_axis(moves, actions[:, None], axis=1)[:, 0]
+    cards = game.dealt_cards(states, actions)
+    on_board = (cards[:, :, None] == game.on_board(states)[:, None]) & (cards >= 0)[:, :, None]
+    return (game.actor(states) == CHANCE) & ~on_board.any(axis=(1, 2))
 
-  def next_states(self, states: jax.Array, actions: jax.Array) -> jax.Array:
+  def next_states(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
     """Returns the states after `actions` `[n]`, and after the card that may have to be burned.
 
     A burn gives whole trees levels of one mover, which single rounds have without it.
     """
-    after = self.game.next_states(states, actions)
+    after = self.game.next_states(states, actions, players)
+    if not players:  # nothing is burned after a deal
+      return after
     turned = with_columns(after, {betting.ACTOR: 1 - after[:, betting.ACTOR]})
     return jnp.where(self.game.burns(after)[:, None], turned, after)
 

@@ -233,9 +233,8 @@ _RECIPE: dict[str, Any] = MUON | {
   "uses_per_example": 4.0,
   "buffer_size": 2**19,
   "report_every": 20,
-  # Good with networks that are trained to their end and with those that are not. With the former
-  # beta=0.5, gamma=4 leaves several times less to exploit, with one of the latter seven times more
-  # (docs/results/training.md).
+  # Good with networks that are trained to their end and with those that are not. With one of the
+  # latter beta=0.5, gamma=4 leaves seven times more to exploit (docs/results/training.md).
   "eval_algorithm": "discounted_cfr",
 }
 
@@ -420,7 +419,14 @@ _ALL = (
   _paper(1, 5),
   _paper(1, 6),
   _paper(2, 3),
-  _small("kuhn_poker", depth=1, examples=200_000, evaluate_every=50_000, final_playthroughs=1_024),
+  _small(
+    "kuhn_poker",
+    depth=1,
+    late_iterations=256,
+    examples=200_000,
+    evaluate_every=50_000,
+    final_playthroughs=1_024,
+  ),
   # Rounds of betting: its card is where values of chips are hardest to learn, and nowhere else is
   # the network asked.
   _small(

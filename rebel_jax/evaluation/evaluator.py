@@ -133,7 +133,7 @@ class Evaluator:
         name = self._keep if trajectory is None else f"{self._keep}-{trajectory}"
         kept = KeptPlaythroughs(name, self._what(params, seed, iterations, trajectory))
         start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
-      about = dict(start=start, trajectory=trajectory, progress=progress)
+      about: dict[str, Any] = dict(start=start, trajectory=trajectory, progress=progress)
       for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
         if kept is not None:
           kept.save(sampled)

@@ -10,6 +10,8 @@ import optax
 from jax import lax
 from optax import contrib
 
+from solvers import tuning
+
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Jordan et al. 2024, and Optax's
 _STEPS = 5
 _LEAST_NORM = 1e-30
@@ -30,11 +32,16 @@ def orthogonalised(x: jax.Array) -> jax.Array:
   norm = jnp.maximum(jnp.linalg.norm(x), _LEAST_NORM)
   one = jnp.eye(len(x), dtype=x.dtype)
   scaled = x / norm
-  square, factor = _product(scaled, scaled.T), one
   a, b, c = _COEFFICIENTS
-  for _ in range(_STEPS):  # all are polynomials of one symmetric matrix, so their order is free
+
+  def step(_, factors):  # all are polynomials of one symmetric matrix, so their order is free
+    square, factor = factors
     step = a * one + b * square + _product(c * square, square)
-    square, factor = _product(_product(step, square), step), _product(step, factor)
+    return _product(_product(step, square), step), _product(step, factor)
+
+  # A loop is quicker to compile, and takes an accelerator more kernels.
+  start, unroll = (_product(scaled, scaled.T), one), not tuning.on_cpu()
+  _, factor = lax.fori_loop(0, _STEPS, step, start, unroll=unroll)
   return norm * _product(factor, scaled)
 
 
@@ -46,13 +53,19 @@ def _muon(learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation
 
 
 def _orthogonal_matrices(updates: Any) -> Any:
-  """Returns `updates` with each matrix orthogonalised, those of one shape together."""
+  """Returns `updates` with each matrix orthogonalised, those of one size together."""
   arrays, structure = jax.tree.flatten(updates)
-  for shape in {x.shape: None for x in arrays if x.ndim == 2}:
-    places = [i for i, x in enumerate(arrays) if x.shape == shape]
-    found = jax.vmap(orthogonalised)(jnp.stack([arrays[i] for i in places]))
-    for i, x in zip(places, found, strict=True):
-      arrays[i] = x
+  sizes = {i: tuple(sorted(x.shape)) for i, x in enumerate(arrays) if x.ndim == 2}
+  if not tuning.on_cpu():  # zeros around a matrix stay zeros, and kernels cost more than zeros
+    sizes = dict.fromkeys(sizes, tuple(map(max, zip(*sizes.values()))))
+  for size in set(sizes.values()):
+    places = [i for i in sizes if sizes[i] == size]
+    wide = [x if x.shape[0] <= x.shape[1] else x.T for x in (arrays[i] for i in places)]
+    rows = [jnp.pad(x, [(0, m - n) for m, n in zip(size, x.shape)]) for x in wide]
+    found = jax.vmap(orthogonalised)(jnp.stack(rows))
+    for i, x, y in zip(places, wide, found):
+      cut = y[: x.shape[0], : x.shape[1]]
+      arrays[i] = cut if x is arrays[i] else cut.T
   return jax.tree.unflatten(structure, arrays)
 
 

@@ -151,6 +151,7 @@ class ValueNetwork(nn.Module):
     precision: of products, one of `PRECISIONS`.
     fused: whether searches compute all layers in one kernel (`networks.fused_layers`) where they
       run on an NVIDIA GPU.
+    centre: whether hidden layers take the means out of their weights; else they have none.
   """
 
   num_infostates: int
@@ -160,11 +161,12 @@ class ValueNetwork(nn.Module):
   belief_roots: int = 0
   precision: str = "default"
   fused: bool = False
+  centre: bool = True
 
   def setup(self):
     """Makes the layers."""
     hidden = functools.partial(
-      Layer, self.width, centred=True, precision=self.precision, hidden=True
+      Layer, self.width, centred=self.centre, precision=self.precision, hidden=True
     )
     self.public = hidden(name="public")
     self.beliefs = hidden(use_bias=False, name="beliefs")
@@ -290,15 +292,29 @@ class NetworkLeafValues:
     values = jax.lax.platform_dependent(*arguments, cuda=in_one_kernel, default=decode)
     return values.astype(own.dtype)
 
+  def before_loop(self, params: Any, features: tuple[jax.Array, jax.Array]) -> tuple:
+    """Returns a network and parameters that answer alike, and `encode` of rows as both see them.
+
+    The means are taken out of the weights, as of the other layers' none are.
+    """
+    layers = params["value"]["params"]
+    centred = {
+      name: jax.tree.map(lambda x: x - x.mean(axis=-1, keepdims=True), layer)
+      for name, layer in layers.items()
+      if name in ("public", "beliefs") or name.startswith("hidden")
+    }
+    ready, params = (
+      self.network.clone(centre=False),
+      params | {"value": {"params": layers | centred}},
+    )
+    features = in_type_of(params["value"], features)
+    encoded = ready.apply(params["value"], features, method="encode_both")
+    return NetworkLeafValues(ready), params, encoded
+
   def encode(self, params: Any, features: jax.Array) -> Any:
     """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
     features = in_type_of(params["value"], features)
     return self.network.apply(params["value"], features, method="encode")
-
-  def encode_both(self, params: Any, features: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
-    """Returns `encode` of the rows as each player sees them."""
-    features = in_type_of(params["value"], features)
-    return self.network.apply(params["value"], features, method="encode_both")
 
 
 class OrderedNetwork(ValueNetwork):

@@ -4,6 +4,7 @@ Section 3.2.2 of Player of Games, in any store. Choices are about one node and t
 its mover holds.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,6 +14,7 @@ from jax import lax
 
 from games.game import CHANCE
 from games.public_tree import Array
+from solvers import tuning
 from solvers.growing.states import GTCFR
 from solvers.growing.store import Moves, Store
 from solvers.xla import varying_alike
@@ -157,6 +159,11 @@ def sample_index(number: jax.Array, weights: jax.Array) -> jax.Array:
   return jnp.where(sums[-1] > 0, jnp.minimum(found, last), 0).astype(jnp.int32)
 
 
+# Steps of a walk that an accelerator takes whether it needs them or not: one costs some 25 kernels,
+# 40 microseconds, and to ask whether to go on the wait for the host and a graph, about as much.
+_FEW_STEPS = 8
+
+
 class Growth(NamedTuple):
   """What simulations leave behind.
 
@@ -285,7 +292,16 @@ def simulate(
   nothing = jnp.zeros(most, jnp.int32)
   start, hands, zero = (x.astype(jnp.int32) for x in (start, hands, jnp.zeros(())))
   first = _Walk(start, start, zero, hands, zero, nothing, nothing, nothing, nothing > 0)
-  end = lax.while_loop(goes_on, step, varying_alike(first))
+  first = varying_alike(first)
+  if tuning.on_cpu() or most > _FEW_STEPS:
+    end = lax.while_loop(goes_on, step, first)
+  else:
+    end = lax.fori_loop(
+      0,
+      most,
+      lambda _, x: jax.tree.map(functools.partial(jnp.where, goes_on(x)), step(x), x),
+      first,
+    )
   missing = end.node < 0
   above = jnp.where(missing, end.before, end.node)
   is_action = jnp.arange(store.legal.shape[-1], dtype=jnp.int32) == end.action

@@ -22,7 +22,7 @@ from solvers.algorithms.wrappers import LeafMeans, Wrapper
 from solvers.leaf_values import (
   LeafQuery,
   LeafValues,
-  encode_for_both,
+  before_loop,
   leaf_beliefs,
   normalise_beliefs,
 )
@@ -296,7 +296,7 @@ def packed_leaf_values(
   packing = pack_leaves(live, num_rows)
   features = jnp.asarray(trees.leaf_features).swapaxes(0, 1)  # [P, B, L, F]
   rows = features.reshape(2, -1, features.shape[-1])[:, packing.source]
-  encoded = encode_for_both(leaf_values, params, (rows[0], rows[1]))
+  leaf_values, params, encoded = before_loop(leaf_values, params, (rows[0], rows[1]))
 
   piece = min(num_rows, rows_at_a_time(trees.num_infostates) or num_rows)
   pieces = -(-live.sum() // piece)

@@ -381,7 +381,7 @@ def sample_playthroughs(
   if not unsafe and agent.start.depth_limited and agent.leaf_values is not None:
     iterates = _search_start(
       agent.start,
-      jittered(agent.tree.prior, jitter),
+      jittered(np.asarray(agent.tree.prior), jitter),
       agent.algorithm,
       num_iterations,
       agent.leaf_values,

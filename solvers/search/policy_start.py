@@ -7,7 +7,6 @@ PBS that it led to there, is what the network learns from (section 5.3).
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -65,14 +64,13 @@ class SearchPolicy:
   network: PolicyFunction
   num_actions: int
 
-  def start_one(self, tree: PublicTree, features: jax.Array, beliefs: Any, params: Any) -> Levels:
-    """Returns the network's policy on one tree from root `beliefs` `[P, H]`, by level `[n, H]`."""
-    problem = make_problem(tree, beliefs)
-    return policy_from_network(problem, features, self.network, params, self.num_actions)
-
   def start(self, trees: PublicTree, features: Any, beliefs: Any, params: Any) -> Levels:
     """Returns the network's policies on `B` stacked trees, by level `[B, n, H]`."""
-    start = functools.partial(self.start_one, params=params)
+
+    def start(tree, features, beliefs):
+      problem = make_problem(tree, beliefs)
+      return policy_from_network(problem, features, self.network, params, self.num_actions)
+
     return jax.vmap(start)(trees, features, beliefs)
 
 

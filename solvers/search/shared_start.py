@@ -15,14 +15,13 @@ import jax.numpy as jnp
 
 from games import PublicTree
 from games.public_tree import PADDING, Array
-from solvers import loop, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.regret_rules import Exponent
-from solvers.leaf_values import LeafQuery, LeafValues, encode_for_both
-from solvers.search.batch import Iterates, beliefs_at_leaves, sample_stop
+from solvers.leaf_values import LeafValues
+from solvers.search.batch import Iterates, beliefs_at_leaves, sample_stop, search_batch
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.subgames import Roots, Stage
-from solvers.sweeps.levels import Levels, chance_reach, join_levels
+from solvers.sweeps.levels import Levels, chance_reach
 from solvers.sweeps.problem import Problem, make_problem
 
 
@@ -82,55 +81,6 @@ def sample_leaf(key: jax.Array, probabilities: jax.Array, play_on: float = 0.0) 
   return jax.random.categorical(key, jnp.log(weights + jnp.finfo(weights.dtype).tiny))
 
 
-def search_iterates(
-  tree: PublicTree,
-  algorithm: Algorithm,
-  num_iterations: int,
-  leaf_values: LeafValues,
-  params: Any,
-  initial_policy: Levels | None = None,
-) -> Iterates:
-  """Searches one subgame from its prior and returns every iterate.
-
-  Args:
-    tree: depth-limited.
-    algorithm, num_iterations: of the search, static.
-    leaf_values, params: a network and its parameters.
-    initial_policy: by level, as for `search_batch`; None for uniform.
-
-  Returns:
-    The iterates, without the axis `[S]`.
-  """
-  problem = make_problem(tree, tree.prior)
-  features = problem.leaf_features(0), problem.leaf_features(1)
-  encoded = encode_for_both(leaf_values, params, features)
-
-  def evaluate(query: LeafQuery) -> jax.Array:
-    answer = leaf_values(params, query._replace(encoded=encoded[query.traverser]))
-    validation.check_leaf_answer(tree.num_leaves, tree.num_infostates, answer)
-    return answer
-
-  def observe(j, problem, state, seen):
-    policy = join_levels(algorithm.current_policy(problem, state))
-    believed = policy
-    if algorithm.uses_average:
-      believed = join_levels(algorithm.average_policy(problem, state))
-    return tuple(x.at[j].set(y) for x, y in zip(seen, (policy, believed)))
-
-  shape = (num_iterations // 2, tree.num_nodes, tree.num_infostates)
-  end = loop.run(
-    problem,
-    algorithm,
-    evaluate,
-    num_iterations,
-    policy=initial_policy,
-    observe=observe,
-    carry=(jnp.zeros(shape, tree.dtype), jnp.zeros(shape, tree.dtype)),
-  )
-  policies, believed = end.carry
-  return Iterates(policies, believed, join_levels(algorithm.average_policy(problem, end.state)))
-
-
 def search_starts(
   trees: PublicTree,
   features: jax.Array | None,
@@ -140,28 +90,32 @@ def search_starts(
   params: Any,
   policy: SearchPolicy | None = None,
 ) -> Iterates:
-  """Searches stacked subgames `[S]`, each as `search_iterates` does.
+  """Searches stacked subgames `[S]` from their priors and returns every iterate.
 
   Args:
-    trees: of the subgames.
+    trees: of the subgames, depth-limited.
     features: see `Stage.features_at`.
-    algorithm, num_iterations, leaf_values, params: as for `search_iterates`.
+    algorithm, num_iterations: of the search, static.
+    leaf_values, params: a network and its parameters.
     policy: a policy network that searches start from, static; None for uniform.
-
-  Returns:
-    The iterates, each array with a leading axis `[S]`.
   """
-
-  def search(tree, features):
-    initial = None
-    if policy is not None:
-      initial = policy.start_one(tree, features, tree.prior, params)
-    return search_iterates(tree, algorithm, num_iterations, leaf_values, params, initial)
-
-  if len(trees.prior) == 1:  # a batch of one would gain nothing
-    first = jax.tree.map(lambda x: x[0], (trees, features))
-    return jax.tree.map(lambda x: x[None], search(*first))
-  return jax.vmap(search)(trees, features)
+  size, initial = len(trees.prior), None
+  if policy is not None:
+    initial = policy.start(trees, features, trees.prior, params)
+  found = search_batch(
+    trees,
+    jnp.asarray(trees.prior),
+    jnp.zeros(size, jnp.int32),
+    num_iterations,
+    algorithm=algorithm,
+    leaf_values=leaf_values,
+    params=params,
+    num_rows=size * trees.num_leaves,
+    initial_policy=initial,
+    keep_iterates=size,
+  )
+  assert found.iterates is not None
+  return found.iterates
 
 
 def sample_starts(

@@ -28,7 +28,8 @@ from rebel_jax.training.targets.value import Examples
 from rebel_jax.training.loop import DEVICES, make_mesh
 from tests.tiny import TINY
 
-(target,) = make_setup(get_preset("kuhn_poker")).trainer.targets
+adam = get_preset("kuhn_poker").replace(optimizer="adam", learning_rate=1e-3, belief_roots=0)
+(target,) = make_setup(adam).trainer.targets
 keys = jax.random.split(jax.random.key(0), 4)
 batch = Examples(
   features=jax.random.normal(keys[0], (64, 5)), beliefs=jax.random.uniform(keys[1], (64, 6)),
@@ -107,7 +108,7 @@ def test_number_of_devices(cores, changes, before, expected):
     ("gpu", "", 4_096),
     ("gpu", "--lanes 64", 64),
     ("gpu", "--lanes=128", 128),
-    ("gpu", "--preset leduc_poker", 32),
+    ("gpu", "--preset leduc_poker", 64),
   ],
 )
 def test_lanes_are_those_of_the_device_unless_said(platform, flags, lanes, monkeypatch):

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rebel_jax.networks.value import PRECISIONS, ValueNetwork, product
+from rebel_jax.networks.value import PRECISIONS, NetworkLeafValues, ValueNetwork, product
+from solvers import LeafQuery
 
 
 class Plain(nn.Module):
@@ -93,3 +94,21 @@ def test_what_hidden_layers_pass_on(precision):
   products = [e for e in program.eqns if e.primitive.name == "dot_general"]
   assert [e.outvars[0].aval.dtype for e in products] == [half, half, half, jnp.float32]
   assert program.out_avals[0].dtype == jnp.float32
+
+
+def test_means_are_taken_out_before_a_search():
+  """The answers are the same, and searches find weights that have none; control: other means."""
+  network = NetworkLeafValues(ValueNetwork(3, hidden_layers=2, width=24))
+  features, beliefs = jax.random.normal(jax.random.key(0), (7, 5)), jnp.full((7, 2, 3), 1 / 3)
+  params = {"value": network.network.init(jax.random.key(1), features, jnp.ones((7, 6)))}
+  query = LeafQuery(features, 0, beliefs)
+  expected = network(params, query)
+  ready, centred, encoded = network.before_loop(params, (features, features))
+  np.testing.assert_allclose(ready(centred, query), expected, atol=1e-5)
+  np.testing.assert_allclose(
+    ready(centred, query._replace(encoded=encoded[0])), expected, atol=1e-5
+  )
+  assert abs(ready(params, query) - expected).max() > 1e-3
+  for name, layer in centred["value"]["params"].items():
+    if "kernel" in layer:
+      assert (abs(layer["kernel"].mean(axis=-1)).max() < 1e-6) == (name != "out")
