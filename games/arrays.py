@@ -24,7 +24,7 @@ _REAL = (np.floating, np.integer, np.bool_)
 _LISTS = (list, tuple, range, set, frozenset, np.ndarray)
 MAX_COUNT = 2**31 - 1
 # Annotations with limits: the least and the most that are allowed.
-Player = Literal[0, 1]
+Player = Annotated[int, (0, 1)]
 Positive = Annotated[int, (1, MAX_COUNT)]
 Count = Annotated[int, (0, MAX_COUNT)]
 Share = Annotated[float, (0, 1)]
@@ -135,6 +135,8 @@ def kind_of(annotation: Any) -> Kind:
   if origin is Annotated:
     (right, words), (least, most) = kind_of(parts[0]), parts[1]
     ends = f"of at least {least}" if most >= MAX_COUNT else f"from {least} to {most}"
+    if (*parts[:1], most - least) == (int, 1):
+      words, ends = str(least), f"or {most}"
     return lambda x: right(x) and least <= x <= most, f"{words.removesuffix(', not NaN')} {ends}"
   if isinstance(annotation, TypeVar):
     origin, parts = typing.Union, annotation.__constraints__

@@ -6,14 +6,14 @@ Trees are built level by level; their size is counted first. A stack has one com
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import as_array, integers, is_whole, short
-from games.game import CHANCE, TERMINAL, Game, check_is_game
+from games.arrays import as_array, checked, integers, is_whole, short
+from games.game import CHANCE, TERMINAL, Game
 from games.origin import origin_of
 from games.pairs import Pairs, num_live_cards
 from games.public_tree import (
@@ -30,18 +30,11 @@ from games.public_tree import (
 )
 
 MAX_BYTES = 2**32
+Bytes = Annotated[float, (1, np.inf)]
 _MAX_DEPTH = 10_000  # levels; programs of so many are never compiled
 _MAX_EDGES = 2**18  # that are looked at to tell how much too large a tree is
 _TABLE_BYTES = 2**31  # of a level's legal actions, whatever a tree may take
 _COLUMNS = 6  # numbers of a node, such as its parent, beside its public state
-
-
-def check_max_bytes(max_bytes) -> int:
-  """Returns `max_bytes` if it is a positive number of bytes."""
-  number = isinstance(max_bytes, int | float | np.number) and not isinstance(max_bytes, bool)
-  if not number or not max_bytes >= 1:
-    raise ValueError(f"max_bytes={short(max_bytes)} must be a positive number of bytes")
-  return max_bytes
 
 
 def check_size(
@@ -128,12 +121,13 @@ class _Nodes(NamedTuple):
   dealt: np.ndarray  # [n, k]
 
 
+@checked
 def build_public_tree(
   game: Game,
   *,
   root: Sequence[int] = (),
-  depth: int | str | None = None,
-  max_bytes: float = MAX_BYTES,
+  depth: float | str | None = None,
+  max_bytes: Bytes = MAX_BYTES,
 ) -> PublicTree:
   """Builds the public tree of `game`, whole or cut off below some depth.
 
@@ -157,10 +151,9 @@ def build_public_tree(
       a positive integer, `"stage"` or None, the tree would take more than `max_bytes`, or the game
       does not remember.
   """
-  check_is_game(game)
   if not game.remembers:
     raise ValueError(f"infostates of {game!r} forget how they were reached, and trees ask for it")
-  depth, max_bytes = _check_depth(depth), check_max_bytes(max_bytes)
+  depth = _check_depth(depth)
   state = game.state_after(root)
   if game.actor(state[None])[0] == TERMINAL:
     raise ValueError(f"root={root} ends the game: there is nothing left to solve")

@@ -130,7 +130,7 @@ class Programs:
     return self[Work.PLAIN](*arguments, **options)
 
 
-def _kind(x: Any) -> Hashable:
+def _kind(x: Any) -> Any:
   """Returns the shape of an array, the type of a number, and itself of anything else."""
   if isinstance(x, np.ndarray | jax.Array):
     return x.shape

@@ -9,7 +9,7 @@ import pyspiel
 
 from games import PublicTree, build_public_tree
 from games.arrays import Positive, checked
-from games.build import MAX_BYTES, check_max_bytes
+from games.build import MAX_BYTES, Bytes
 from games.game import CHANCE, Game
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.histories import Budget, find_public_states
@@ -252,7 +252,7 @@ def _check_size(game: pyspiel.Game, what: str, entries: int) -> None:
 
 @checked
 def from_game(
-  game: str | pyspiel.Game, *, max_histories: Positive = 2_000_000, max_bytes: float = MAX_BYTES
+  game: str | pyspiel.Game, *, max_histories: Positive = 2_000_000, max_bytes: Bytes = MAX_BYTES
 ) -> tuple[OpenSpielGame, PublicTree]:
   """Turns a two-player zero-sum OpenSpiel game of perfect recall into a public tree.
 
@@ -277,7 +277,6 @@ def from_game(
       players, is not zero-sum, samples its chance outcomes, lacks information states or perfect
       recall, has no order in time that its information states respect, or is too large.
   """
-  check_max_bytes(max_bytes)
   with _no_garbage_collection():
     made = _import(histories.load(game), max_histories, max_bytes)
   return made, build_public_tree(made, max_bytes=max_bytes)

@@ -107,7 +107,7 @@ class ByBoards:
       shape = (*part.belief[player].shape, problem.num_rows)
       start = state.regret[player][number], state.average[other][number]
       empty = jnp.zeros(shape, part.belief[0].dtype)
-      own, counted, found = lax.fori_loop(0, part.num_chunks, visit, (*start, empty))
+      own, counted, found = self.visit_chunks(part, number, k, player, visit, (*start, empty))
       regrets.append(own)
       averages.append(counted)
       collected.append(found)
@@ -119,6 +119,13 @@ class ByBoards:
       replace_player(state.average, other, tuple(averages)),
     )
     return state, sweep
+
+  def visit_chunks(
+    self, part: Part, number: int, k: jax.Array, player: int, visit: Any, carry: Any
+  ) -> Any:
+    """Visits all chunks of a part; `visit` takes a chunk's index and what is carried along."""
+    del number, k, player
+    return lax.fori_loop(0, part.num_chunks, visit, carry)
 
   def _count(self, state: BoardsState, player: int) -> jax.Array:
     return state.top.updates[player].astype(state.top.policy[0].dtype)

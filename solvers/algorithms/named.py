@@ -35,9 +35,7 @@ def _cfr(rule: RegretRule, averaging: float, alternating: bool, name: str = "ave
 
 
 def _falling(gamma: float) -> Schedule:
-  if _averaging(gamma, "gamma") < 5:
-    raise ValueError(f"gamma={gamma!r} must be at least 5: it falls by 5 on the way")
-  return Schedule(float(gamma), -5.0)
+  return Schedule(_averaging(gamma - 5.0, "gamma - 5") + 5.0, -5.0)
 
 
 def _fictitious_play(averaging: float, alternating: bool, *, optimistic: bool) -> FictitiousPlay:

@@ -190,7 +190,7 @@ t "" 8 "" { 2.0 -2.0 }
     ("dark_hex_ir(num_rows=2,num_cols=2)", "lacks perfect recall: player"),
     ("phantom_ttt", "more than max_histories=2000000 histories"),
     (NO_CLOCK, "cannot be put in an order in time"),
-    (7, "game=7 must be an OpenSpiel game or its name"),
+    (7, "game=7 must be a string or a Game"),
   ],
 )
 def test_what_cannot_be_represented_is_refused_with_the_reason(name, reason):

@@ -277,8 +277,8 @@ REFUSED = [
   (lambda: contrib.search_rounds(GAME, CUT, [POLICY], [POLICY]), "first of shape .* must have"),
   (lambda: contrib.search_rounds(GAME, TREE, [], [], start=LONG), "start='xxx.* 'decision'"),
   (lambda: contrib.affine_trees(lambda x: TREE, (1.0, 2.0)), r"start=\(1.0, 2.0\) .* argument"),
-  (lambda: games.build_public_tree(GAME, max_bytes=LONG), "max_bytes='xxx.* positive number"),
-  (lambda: games.build_public_tree(GAME, max_bytes=LINES), "max_bytes=array.* positive number"),
+  (lambda: games.build_public_tree(GAME, max_bytes=LONG), "max_bytes='xxx.* must be a number"),
+  (lambda: games.build_public_tree(GAME, max_bytes=LINES), "max_bytes=array.* must be a number"),
   (
     lambda: solvers.solve(TREE, algorithm=CFR, num_iterations=2, tables=LINES),
     "tables=array.* are",

@@ -392,7 +392,12 @@ def test_ends_are_sums_over_all_pairs(dense):
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(
   ("board", "ranges"),
-  [("TsJs9hAhQs", ALIKE), ("TsJh9hAs", APART), ("TsJh9hAs", ALIKE), ("TsJh9dAc", CARDS)],
+  [
+    ("TsJs9hAhQs", ALIKE),
+    ("TsJh9hAs", APART),
+    ("TsJh9hAs", ("AA,KQ,J9s,99", "AA,KQ,AJ,K9s")),  # hands that both hold
+    ("TsJh9dAc", CARDS),
+  ],
 )
 def test_ends_in_cpp_are_those_of_xla(board, ranges, player):
   lines, _ = make_lines(make(board, ranges))

@@ -1,1 +1,14 @@
-"""Monte Carlo CFR: traversals that visit a sample of a public tree's histories."""
+"""Monte Carlo CFR: traversals that visit a sample of a public tree, and deals of public cards."""
+
+from solvers.contrib.sampling.mccfr import MCCFR, solve_sampled
+from solvers.contrib.sampling.public_chance import solve_chance_sampled
+from solvers.contrib.sampling.traversal import make_sampler, table_policy, traverse
+
+__all__ = [
+  "MCCFR",
+  "make_sampler",
+  "solve_chance_sampled",
+  "solve_sampled",
+  "table_policy",
+  "traverse",
+]

@@ -1,8 +1,7 @@
 """Monte Carlo CFR with tables: external and outcome sampling, plain or Linear, with baselines."""
 
 import dataclasses
-import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +9,12 @@ from jax import lax
 
 from games.public_tree import PublicTree
 from solvers import validation
-from solvers.algorithms.named import vanilla_cfr
-from solvers.contrib.sampling.traversal import Policy, Sampler, Visits, make_sampler, traverse
+from solvers.contrib.sampling.traversal import Policy, Sampler, make_sampler, traverse
 from solvers.sweeps.problem import make_problem
+from solvers.xla import Programs, work_on_trees
 
 _LARGE = 2**30  # nodes, before a count of 32 bits is full
-_RULE = vanilla_cfr().rule  # floors and discounts do not help where regrets are samples (thesis)
+_TINY = 1e-30
 
 
 class MCCFRState(NamedTuple):
@@ -34,19 +33,6 @@ class MCCFRState(NamedTuple):
   baseline: jax.Array | None
   nodes: jax.Array
   periods: jax.Array
-
-
-class Choices(NamedTuple):
-  """The moves of one node a row, as regret rules match over them (`regret_rules.Siblings`)."""
-
-  legal: jax.Array  # [C, A]
-
-  def normalise(self, weights: jax.Array) -> jax.Array:
-    """Divides weights `[C, A]` by their sum over a row; equal shares where all are zero."""
-    weights = jnp.where(self.legal, weights, 0.0)
-    total = weights.sum(axis=1, keepdims=True)
-    even = self.legal / jnp.maximum(self.legal.sum(axis=1, keepdims=True), 1)
-    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), even)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,25 +60,19 @@ class MCCFR:
     return MCCFRState(zeros, zeros, guesses, *[jnp.zeros((), jnp.int32)] * 2)
 
   def policy(self, sampler: Sampler, state: MCCFRState) -> Policy:
-    """Returns the current policy, matched to regrets where it is asked for."""
+    """Returns the current policy, matched to regrets at the nodes that are visited.
+
+    Floors and discounts of regrets do not help where they are samples (thesis, section 3.1).
+    """
 
     def policy(node: jax.Array, infostate: jax.Array) -> jax.Array:
       moves = jnp.asarray(sampler.child)[node]
-      choices: Any = Choices(moves >= 0)
-      return _RULE.match(state.regret[moves, infostate[:, None]], choices, state.nodes)
+      legal = (moves >= 0).astype(state.regret.dtype)
+      weights = legal * jnp.maximum(state.regret[moves, infostate[:, None]], 0.0)
+      weights = jnp.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
+      return weights / jnp.maximum(weights.sum(axis=1, keepdims=True), _TINY)
 
     return policy
-
-  def sample(self, sampler: Sampler, state: MCCFRState, key: jax.Array, player: int) -> Visits:
-    """Returns the visits of `player`'s traversals, `[B, V]`."""
-    shape = self.deals, sampler.num_draws(player, self.explore)
-    guesses = None if state.baseline is None else state.baseline[player]
-
-    def one(draws: jax.Array) -> Visits:
-      policy = self.policy(sampler, state)
-      return traverse(sampler, policy, draws, player, explore=self.explore, baseline=guesses)
-
-    return jax.vmap(one)(jax.random.uniform(key, shape, sampler.tree.dtype))
 
   def update(self, sampler: Sampler, state: MCCFRState, key: jax.Array, player: int) -> MCCFRState:
     """Adds what `player`'s traversals sample.
@@ -101,9 +81,13 @@ class MCCFR:
     as it plays to them. By outcome sampling they are the traverser's, divided by the probability of
     the visit.
     """
-    visits = self.sample(sampler, state, key, player)
-    weight = 1 + state.periods if self.period else 1
-    if self.explore is None:
+    policy, explore, baseline = self.policy(sampler, state), self.explore, state.baseline
+    guesses = None if baseline is None else baseline[player]
+    shape = self.deals, sum(sampler.sizes(player, explore))
+    visits = jax.vmap(
+      lambda draws: traverse(sampler, policy, draws, player, explore=explore, baseline=guesses)
+    )(jax.random.uniform(key, shape, sampler.tree.dtype))
+    if explore is None:
       counted = jnp.where(visits.player == 1 - player, 1.0, 0.0)
     else:
       counted = jnp.where(visits.player == player, visits.reach / visits.probability, 0.0)
@@ -111,26 +95,21 @@ class MCCFR:
     def add(table: jax.Array, rows: jax.Array) -> jax.Array:
       # Moves that are not there go to a row past the end, which is dropped.
       places = jnp.where(visits.moves >= 0, visits.moves, len(table)), visits.infostate[..., None]
-      return table.at[places].add((weight * rows).astype(table.dtype), mode="drop")
+      rows = rows * (1 + state.periods if self.period else 1)
+      return table.at[places].add(rows.astype(table.dtype), mode="drop")
 
-    average = add(state.average, counted[..., None] * visits.policy)
-    state = state._replace(regret=add(state.regret, visits.regret), average=average)
-    if self.baseline is not None and state.baseline is not None:
-      places = player, jnp.where(visits.node >= 0, visits.node, len(average)), visits.held
-      off = visits.value - state.baseline.at[places].get(mode="fill", fill_value=0.0)
-      guesses = state.baseline.at[places].add(self.baseline / self.deals * off, mode="drop")
-      state = state._replace(baseline=guesses)
-    nodes = state.nodes + (visits.node >= 0).sum(dtype=jnp.int32)
-    over = nodes >= self._length
-    return state._replace(nodes=nodes - over * self._length, periods=state.periods + over)
-
-  @property
-  def _length(self) -> int:
-    return self.period or _LARGE
-
-  def nodes_touched(self, state: MCCFRState) -> int:
-    """Returns how many nodes all traversals touched."""
-    return int(state.periods) * self._length + int(state.nodes)
+    if self.baseline is not None and baseline is not None:
+      places = player, jnp.where(visits.node >= 0, visits.node, baseline.shape[1]), visits.held
+      off = visits.value - baseline.at[places].get(mode="fill", fill_value=0.0)
+      baseline = baseline.at[places].add(self.baseline / self.deals * off, mode="drop")
+    nodes, length = state.nodes + (visits.node >= 0).sum(dtype=jnp.int32), self.period or _LARGE
+    return MCCFRState(
+      regret=add(state.regret, visits.regret),
+      average=add(state.average, counted[..., None] * visits.policy),
+      baseline=baseline,
+      nodes=nodes % length,
+      periods=state.periods + nodes // length,
+    )
 
 
 class SampledSolution(NamedTuple):
@@ -160,7 +139,8 @@ def solve_sampled(
 
   Args:
     tree: whole, of moves that all see.
-    num_iterations: one player's update is one; player 0 is first. Even.
+    num_iterations: one player's update is one; player 0 is first. The last of an odd
+      number is left out.
     key: of the samples.
     algorithm: what is sampled, and how it is weighed.
     state: of a run to go on from; None to begin.
@@ -172,16 +152,15 @@ def solve_sampled(
     ValueError: an argument is not as above.
   """
   number = validation.check_integer("num_iterations", num_iterations)
-  if number % 2:
-    raise ValueError(f"num_iterations={number} must be even: players take turns")
   sampler = make_sampler(tree)
   state = algorithm.init(sampler) if state is None else state
-  state, policy = _run(sampler, state, key, number // 2, algorithm=algorithm)
-  return SampledSolution(policy, algorithm.nodes_touched(state), state)
+  run = _run[work_on_trees()]
+  state, policy = run(sampler, state, key, number // 2, algorithm=algorithm)
+  nodes = int(state.periods) * (algorithm.period or _LARGE) + int(state.nodes)
+  return SampledSolution(policy, nodes, state)
 
 
-@functools.partial(jax.jit, static_argnames="algorithm")
-def _run(sampler, state, key, number, *, algorithm):
+def _traversals(sampler, state, key, number, *, algorithm):
   def both(i, state):
     keys = jax.random.split(jax.random.fold_in(key, i))
     for player in (0, 1):
@@ -191,3 +170,6 @@ def _run(sampler, state, key, number, *, algorithm):
   state = lax.fori_loop(0, number, both, state)
   problem = make_problem(sampler.tree, sampler.tree.prior)
   return state, problem.join(problem.normalise(problem.split(state.average)))
+
+
+_run = Programs(_traversals, static_argnames="algorithm")

@@ -77,13 +77,10 @@ class Sampler:
   capacity: tuple[tuple[int, ...], tuple[int, ...]] = dataclasses.field(metadata={"static": True})
 
   def sizes(self, player: int, explore: float | None = None) -> tuple[int, ...]:
-    """Returns the number of slots of each level; see `traverse`."""
-    full = self.capacity[player]
-    return full if explore is None else (1,) * len(full)
-
-  def num_draws(self, player: int, explore: float | None = None) -> int:
-    """Returns how many random numbers a traversal takes."""
-    return 2 + sum(self.sizes(player, explore))
+    """Returns how many draws the deal and the slots of each level take; see `traverse`."""
+    return (
+      (2, *self.capacity[player]) if explore is None else (2, *[1] * len(self.capacity[player]))
+    )
 
 
 def make_sampler(tree: PublicTree) -> Sampler:
@@ -146,7 +143,7 @@ def traverse(
   Args:
     sampler: of the tree.
     policy: of both players; moves beyond a node's are ignored. `table_policy` reads a table.
-    draws: `[num_draws]` random numbers, even in [0, 1): two for the deal, one for each slot.
+    draws: `[sum of sizes]` random numbers, even in [0, 1): two for the deal, one for each slot.
     player: the traverser, 0 or 1; static.
     explore: None for external sampling; for outcome sampling how much of the traverser's choice of
       its one move is uniform.
@@ -156,43 +153,33 @@ def traverse(
     The visits.
   """
   hands, chance = _deal(sampler, draws[:2])
-  sizes = sampler.sizes(player, explore)
+  _, *sizes = sampler.sizes(player, explore)
   # Of a slot: the traverser's reach by its policy, that by which it is sampled, and all others'.
   node, odds = jnp.zeros(1, jnp.int32), jnp.ones((1, 3), draws.dtype)
   levels = []
   for i, draw in enumerate(jnp.split(draws[2:], np.cumsum(sizes)[:-1])):
-    level = _frontier(sampler, policy, hands, node, draw, player, explore)
-    levels.append((level, odds))
+    level, rate, taken = _frontier(sampler, policy, hands, node, draw, player, explore)
+    level = level._replace(reach=odds[:, 0], probability=chance * odds[:, 1] * odds[:, 2])
+    slot = jnp.cumsum(taken.reshape(-1)) - 1  # of a move that is taken, in the level below
+    levels.append((level, rate, taken, slot, odds[:, 1:2]))
     if i + 1 < len(sizes):
-      at = jnp.nonzero(level.taken.reshape(-1), size=sizes[i + 1], fill_value=-1)[0]
+      places = jnp.where(taken.reshape(-1), slot, sizes[i + 1])
+      at = jnp.full(sizes[i + 1], -1).at[places].set(jnp.arange(len(slot)), mode="drop")
       node = jnp.where(at >= 0, level.moves.reshape(-1)[at], -1)
-      own, all_own = jnp.stack([level.share, level.rate]), jnp.ones((2, *level.share.shape))
-      steps = jnp.where((level.kind == player)[:, None], own, all_own)
-      rest = jnp.where((level.kind == player)[:, None], 1.0, level.share)
-      steps = jnp.concatenate([steps, rest[None]]).reshape(3, -1)[:, at].T
-      odds = odds[at // level.moves.shape[1]] * steps
-  visits, below = [], None
-  for level, odds in levels[::-1]:
-    visit = _values(sampler, level, odds, hands, below, player, baseline)
-    visits.append(visit._replace(probability=chance * visit.probability))
-    below = visit.value
+      mine, one = (level.player == player)[:, None], jnp.ones_like(rate)
+      pairs: Any = ((level.policy, one), (rate, one), (one, level.policy))
+      steps = jnp.stack([jnp.where(mine, *pair) for pair in pairs], axis=-1)  # type: ignore[misc]
+      odds = odds[at // rate.shape[1]] * steps.reshape(-1, 3)[at]
+  below, visits = None, []
+  for level in levels[::-1]:
+    visits.append(_values(*level, hands[player], below, player, baseline))
+    below = visits[-1].value
   return jax.tree.map(lambda *rows: jnp.concatenate(rows), *visits[::-1])
 
 
-class _Frontier(NamedTuple):
-  """The nodes of one level that are visited, and which of their moves are taken at what rate."""
-
-  node: jax.Array  # [C]
-  kind: jax.Array
-  infostate: jax.Array
-  moves: jax.Array  # [C, A]
-  share: jax.Array
-  rate: jax.Array
-  taken: jax.Array
-
-
-def _frontier(sampler: Sampler, policy: Policy, hands, node, draw, player, explore) -> _Frontier:
-  tree = sampler.tree
+def _frontier(sampler: Sampler, policy: Policy, hands, node, draw, player, explore):
+  """Returns a level's visits without values, and which moves are taken at what rate, `[C, A]`."""
+  tree, (table, scale) = sampler.tree, (jnp.asarray(x)[node] for x in sampler.ends)
   kind = jnp.where(node >= 0, jnp.asarray(tree.kind)[node], TERMINAL)
   infostate = hands[jnp.clip(kind, 0, 1)]
   moves = jnp.where((kind != TERMINAL)[:, None], jnp.asarray(sampler.child)[node], -1)
@@ -201,35 +188,34 @@ def _frontier(sampler: Sampler, policy: Policy, hands, node, draw, player, explo
   if tree.chance_probability is not None:
     dealt = jnp.asarray(tree.chance_probability)[moves]
     if tree.possible is not None:
-      fits = jnp.asarray(tree.possible)[moves[..., None], jnp.arange(2), hands].all(axis=-1)
-      dealt = dealt * fits
+      fits = jnp.asarray(tree.possible)[moves[..., None], jnp.arange(2), hands]
+      dealt = dealt * fits.all(axis=-1)
     share = jnp.where((kind == CHANCE)[:, None], dealt, share)
-  share = jnp.where(legal, share, 0.0)
+  rate = share = jnp.where(legal, share, 0.0)
+  if explore is not None:
+    even = legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1)
+    rate = jnp.where(mine, explore * even + (1 - explore) * share, share)
+  taken = _choose(rate, draw) & legal
   if explore is None:
-    taken = jnp.where(mine, legal, _choose(share, draw) & legal)
-    return _Frontier(node, kind, infostate, moves, share, jnp.where(mine, 1.0, share), taken)
-  even = legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1)
-  rate = jnp.where(mine, explore * even + (1 - explore) * share, share)
-  return _Frontier(node, kind, infostate, moves, share, rate, _choose(rate, draw) & legal)
+    taken, rate = jnp.where(mine, legal, taken), jnp.where(mine, 1.0, share)
+  won = jnp.where(node >= 0, scale * _payoff(tree, table, hands), 0.0)
+  held = jnp.full_like(infostate, hands[player])
+  return Visits(node, infostate, held, kind, moves, share, won, share, won, won), rate, taken
 
 
-def _values(sampler: Sampler, level: _Frontier, odds, hands, below, player, baseline) -> Visits:
-  """Returns the visits of a level; `below` are the values of the level under it."""
-  node, kind, infostate, moves, share, rate, taken = level
-  worth = jnp.zeros_like(share)
+def _values(level: Visits, rate, taken, slot, by_own, held, below, player, baseline):
+  """Returns the visits of a level with values and regrets; `below` are values under it."""
+  worth = jnp.zeros_like(rate)
   if baseline is not None:
-    worth = jnp.where(moves >= 0, jnp.asarray(baseline)[moves, hands[player]], 0.0)
+    worth = jnp.where(level.moves >= 0, jnp.asarray(baseline)[level.moves, held], 0.0)
   if below is not None:
-    slot = (jnp.cumsum(taken.reshape(-1)) - 1).reshape(taken.shape)
-    worth += jnp.where(taken, (below[slot] - worth) / jnp.where(taken, rate, 1.0), 0.0)
-  value = (share * worth).sum(axis=1)
-  table, scale = (jnp.asarray(x)[node] for x in sampler.ends)
-  ends = (1.0 if player == 0 else -1.0) * scale * _payoff(sampler.tree, table, hands)
-  mine = (kind == player)[:, None] & (moves >= 0)
-  regret = jnp.where(mine, (worth - value[:, None]) / odds[:, 1:2], 0.0)
-  value = jnp.where(kind == TERMINAL, jnp.where(node >= 0, ends, 0.0), value)
-  held, probability = jnp.full_like(infostate, hands[player]), odds[:, 1] * odds[:, 2]
-  return Visits(node, infostate, held, kind, moves, share, value, regret, odds[:, 0], probability)
+    under = below[slot].reshape(taken.shape)
+    worth += jnp.where(taken, (under - worth) / jnp.where(taken, rate, 1.0), 0.0)
+  value = (level.policy * worth).sum(axis=1)
+  mine = (level.player == player)[:, None] & (level.moves >= 0)
+  regret = jnp.where(mine, (worth - value[:, None]) / by_own, 0.0)
+  ends = level.value if player == 0 else -level.value
+  return level._replace(value=jnp.where(level.player == TERMINAL, ends, value), regret=regret)
 
 
 def _deal(sampler: Sampler, draws: jax.Array) -> tuple[jax.Array, jax.Array]:
