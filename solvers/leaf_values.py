@@ -45,7 +45,7 @@ LeafValues = Callable[[Any, LeafQuery], jax.Array]
 def before_loop(
   leaf_values: LeafValues, params: Any, features: tuple[jax.Array, jax.Array]
 ) -> tuple[LeafValues, Any, tuple[Any, Any]]:
-  """Returns what a loop asks: a leaf function, its parameters, and each player's `encoded`.
+  """Returns a loop's leaf function, its parameters, and each player's `encoded`.
 
   That is what the function's own `before_loop(params, features)` returns, if it has one.
 

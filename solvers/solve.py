@@ -297,13 +297,11 @@ def _find(
     return _until(run, target, number, progress)
 
 
-def _find_pieces(
-  rows, shared, params, target, algorithm, number, leaf_values, batch_size
-) -> Solution:
-  """Solves rows `[B]`, `batch_size` side by side at most."""
+def _find_pieces(rows, shared, params, target, algorithm, number, leaf_values, most) -> Solution:
+  """Solves rows `[B]`, `most` side by side at most."""
   # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
   size = len(jax.tree.leaves(rows)[0])
-  piece = -(-size // -(-size // batch_size))
+  piece = -(-size // -(-size // most))
   return _find(rows, shared, params, algorithm, number, target, leaf_values, piece=piece)
 
 
@@ -555,8 +553,7 @@ def _check_rows(
   batch = np.shape(beliefs)[0] if np.ndim(beliefs) == 3 else 0
   if np.shape(beliefs)[1:] != (2, shape[1]) or batch == 0:
     raise ValueError(
-      f"beliefs of shape {np.shape(beliefs)} must have shape (B, 2, {shape[1]}) (B, P, H), B at "
-      "least 1"
+      f"beliefs of shape {np.shape(beliefs)} must have shape (B, 2, {shape[1]}) (B, P, H), B > 0"
     )
   if stacked and len(trees.prior) != batch:
     raise ValueError(f"beliefs are for {batch} subgames, but trees for {len(trees.prior)}")

@@ -13,7 +13,8 @@ import games
 import solvers
 from benchmarks import timing
 from solvers.leaf_values import LeafQuery
-from solvers.search.playthroughs import SearchingAgent, make_searching_agent, searching_policy
+from solvers.search.playthroughs import searching_policy
+from solvers.search.searching_agent import SearchingAgent, make_searching_agent
 from solvers.search.subgames import find_subgames
 
 GAME = games.make("rock_paper_scissors")

@@ -9,15 +9,13 @@ from solvers.search.batch import (
   spread_stops,
 )  # fmt: skip
 from solvers.search.playthroughs import (
-  Room,
   Sampled,
-  SearchingAgent,
   average_policy,
-  make_searching_agent,
   no_playthroughs,
   sample_playthroughs,
-)  # fmt: skip
+)
 from solvers.search.policy_start import PolicyQuery, SearchPolicy, policy_targets
+from solvers.search.searching_agent import Room, SearchingAgent, make_searching_agent
 from solvers.search.shared_start import explore, leaf_probabilities, sample_leaf, search_starts
 from solvers.search.subgames import (
   FoundSubgames,
