@@ -193,7 +193,7 @@ def _held(group: Group, player: int, dtype) -> jax.Array:
   """Returns 1 where the hand of a class holds a card: `[D, J, C]`."""
   cards = jnp.asarray(group.cards[player])[..., None]
   every = jnp.arange(group.holding[player].shape[2], dtype=cards.dtype)
-  return (cards == every).any(axis=2).astype(dtype)
+  return (cards == every.reshape((1,) * (cards.ndim - 1) + (-1,))).any(axis=2).astype(dtype)
 
 
 def fold_table(group: Group, player: int, dtype: Any) -> jax.Array:
@@ -203,7 +203,7 @@ def fold_table(group: Group, player: int, dtype: Any) -> jax.Array:
   shared = _product("djc,dhc->djh", holding, _held(group, player, dtype))
   twin = jnp.asarray(group.twin[player])
   own = jnp.arange(group.width(other), dtype=twin.dtype)[:, None] == twin[None]
-  return jnp.asarray(group.size[other], dtype)[..., None] - shared + own.astype(dtype)
+  return jnp.asarray(group.size[other], dtype)[..., None] - shared + own[None].astype(dtype)
 
 
 def showdown_tables(group: Group, pairs: Any, strength: Any) -> tuple[jax.Array, jax.Array]:
