@@ -6,9 +6,11 @@ it was interrupted, and the strategy so far is kept, or printed without --output
 
 import contextlib
 import dataclasses
+import importlib.util
 import math
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 from rebel_jax import devices, flags
@@ -92,6 +94,11 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     check_output(options.output)
   if options.picture is not None:
     files.check_picture("picture", options.picture)
+  if options.table is not None:
+    with _table_errors(options), files.replacing(Path(options.table), rehearse=True):
+      pass
+  if options.open:
+    check_screen()
   if options.load is not None:
     return load(options.load, options.memory)
   spot = spot_of(options)
@@ -118,6 +125,10 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     return solve(
       made, target=options.target, max_iterations=options.max_iterations, progress=progress
     )
+
+
+def _table_errors(options: Options) -> contextlib.AbstractContextManager:
+  return in_config_errors(f"table={options.table!r} cannot be written", OSError)
 
 
 def spot_of(options: Options) -> Spot:
@@ -174,18 +185,21 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   return f"{head}\n{board_report.summary(rows, spot.pot)}", len(rows) == len(boards)
 
 
-def open_explorer(study: Study, options: Options) -> None:
-  """Shows a spot on the screen until somebody leaves.
+def check_screen() -> None:
+  """Checks that a spot can be shown on the screen.
 
   Raises:
     ConfigError: there is no terminal, or Textual is not installed.
   """
   if not sys.stdout.isatty():
     raise ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
-  try:
-    from rebel_jax.spots.explorer import Explorer
-  except ImportError:
-    raise ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'") from None
+  if importlib.util.find_spec("textual") is None:
+    raise ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'")
+
+
+def open_explorer(study: Study, options: Options) -> None:
+  """Shows a spot on the screen until it is left."""
+  from rebel_jax.spots.explorer import Explorer
 
   def again(spot: Spot, progress) -> Study:
     check_fits(spot.game(), options.memory)
@@ -209,20 +223,19 @@ def _run(options: Options) -> int | None:
       flags.complain(f"\ninterrupted; --load {options.output} shows the strategy so far")
       return 128 + signals.received
   study = Study(solved, solved.find(options.node))
-  if options.open:
-    open_explorer(study, options)
-    return 0
   print(study.summary(), flush=True)
   if options.hands and study.acts:
     print(study.listing(study.hands(study.mover)), flush=True)
   if options.table is not None:
     display = Display(stderr=True)
-    with display, in_config_errors(f"table={options.table!r} cannot be written", OSError):
+    with display, _table_errors(options):
       export(study, options.table, lambda n: display.show("writing", 0.0, f"{n:,} records"))
   if options.picture is not None:
     with in_config_errors(f"picture={options.picture!r} cannot be drawn", (OSError, ValueError)):
       title = f"{study.situation}\n{study.line or 'start'}: {PLAYERS[study.mover]}"
       range_grids.plot_range_grid(study.grid(), options.picture, title=title)
+  if options.open and not signals.received:
+    open_explorer(study, options)
   return signals.received and 128 + signals.received
 
 

@@ -282,12 +282,6 @@ def test_the_explorer(solved):
   assert len({span.style for span in text.spans}) > 3
 
 
-def test_the_explorer_needs_a_terminal(solved, tmp_path, capsys):
-  solved.save(tmp_path / "kept")
-  assert spot.main(["--load", str(tmp_path / "kept"), "--open"]) == 2
-  assert "open=True needs a terminal" in capsys.readouterr().err
-
-
 BOARDS = ["TdJdQhKc2s", "TdJdQd2s2c", "9h9d9s4c3s"]
 
 
@@ -360,6 +354,8 @@ def test_the_report_command(tmp_path, capsys):
   [
     (["--node", "bet 7"], "node='bet 7' holds 'bet 7', and possible there is: check, bet 66"),
     (["--picture", "missing/grid.png"], "picture='missing/grid.png' cannot be drawn"),
+    (["--table", "missing/all.csv"], "table='missing/all.csv' cannot be written"),
+    (["--open"], "open=True needs a terminal"),
     (["--picture", "grid.png", "--node", "bet 66, fold"], "nobody acts there"),
     (["--output", "notes.txt"], "output='notes.txt' is there and cannot be read as"),
     (["--output", "missing/kept"], "output='missing/kept' must be a file that can"),
