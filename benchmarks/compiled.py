@@ -1,6 +1,6 @@
-"""Kernels, bytes and waits of the main programs, compiled for a GPU that need not be there.
+"""Kernels, bytes and waits of the main programs, compiled for a GPU on a machine without one.
 
-XLA's GPU compiler runs on any machine (`pip install 'rebel-jax[gpu-compiler]'`); times it cannot
+XLA's GPU compiler runs on any machine (`pip install '.[gpu-compiler]'`); times it cannot
 say. `python -m benchmarks.compiled` prints a JSON line for each program: kernels and bytes of one
 call, of a solve of one turn, which updates each player; of a spot's of one turn and a look; and the
 kernels of a turn of its longest loop, of which a solve's has two turns in one. To add a program,
@@ -115,7 +115,7 @@ def measure(name: str, device: str) -> dict[str, Any]:
   try:
     gpu = absent_gpu((Path(__file__).parent / f"{device}.txtpb").read_text())
   except NotImplementedError:
-    raise SystemExit("no GPU compiler: pip install 'rebel-jax[gpu-compiler]'") from None
+    raise SystemExit("no GPU compiler: pip install '.[gpu-compiler]'") from None
   lowered = trace(Mesh(np.array([gpu]), ("one",)), *arguments).lower(lowering_platforms=("cuda",))
   begun, turns = time.perf_counter(), _TURNS if trace is _solve else 1
   compiled = lowered.compile(compiler_options=options_for(Work.LOOPS) if trace is _solve else None)

@@ -6,8 +6,8 @@
   python -m benchmarks.poker flop    a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
   python -m benchmarks.poker spots   updates of realistic spots as lines, for one core (`taskset`)
 
-An iteration is one player's update. Prints JSON lines. With `--suits merged` update takes lines, of
-which hands that suits cannot tell apart are one.
+An iteration is one player's update. Prints JSON lines. With `--suits merged` update and rivers take
+lines, in which hands that suits cannot tell apart are one.
 """
 
 import dataclasses
