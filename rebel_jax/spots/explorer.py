@@ -3,6 +3,7 @@
 All that is shown is a `Study`'s or a `Trial`'s; this module lays it out and takes keys.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -13,6 +14,7 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, OptionList, Static, TabbedContent, TabPane
+from textual.worker import get_current_worker
 
 from rebel_jax.agents import range_grids
 from rebel_jax.config.allowed import ConfigError
@@ -48,6 +50,11 @@ def grid_text(study: Study, player: int) -> Text:
   return text
 
 
+def shown(value: float, form: str) -> str:
+  """Returns a number as text, `-` for NaN."""
+  return "-" if np.isnan(value) else format(value, form)
+
+
 class Explorer(App[None]):
   """The screen.
 
@@ -74,6 +81,7 @@ class Explorer(App[None]):
     Binding("s", "sizes", "sizes"),
     Binding("p", "play", "play"),
     Binding("q", "quit", "quit"),
+    Binding("escape", "leave_sizes", show=False),
   ]
 
   def __init__(self, study: Study, solve: Solve):
@@ -113,39 +121,37 @@ class Explorer(App[None]):
     study, player = self.study, self.player
     title = f"{study.situation}\n{study.line or 'start'} | {PLAYERS[player]}'s range"
     self.query_one("#title", Static).update(title)
-    hidden = self.trial is not None and not self.trial.dealer.is_over()
     played = Text("\n".join(self.trial.record)) if self.trial else grid_text(study, player)
     self.query_one("#range", Static).update(played)
     moves = self.query_one("#moves", OptionList)
     moves.clear_options()
-    moves.add_options([self.label(name) for name in study.moves])
+    moves.add_options(self.labels())
     moves.highlighted = 0 if study.moves else None
     moves.focus()
     rows = [study.row(name, p) for p, name in enumerate(PLAYERS)]
-    worth = " | ".join(f"{row.name} EV {row.ev:.1f}, {row.equity:.1%} equity" for row in rows)
-    self.query_one("#said", Static).update("" if hidden else worth)
-    self.fill_tables(hidden)
+    worth = (f"{x.name} EV {shown(x.ev, '.1f')}, {shown(x.equity, '.1%')} equity" for x in rows)
+    self.query_one("#said", Static).update("" if self.hidden else " | ".join(worth))
+    self.fill("hands", [] if self.hidden else study.hands(player))
+    self.fill("kinds", [] if self.hidden else study.kinds(player))
+    self.fill_cards()
 
-  def label(self, move: str) -> Text:
-    """Returns a move with its colour, its frequency and its value to the player's range."""
-    study = self.study
+  @property
+  def hidden(self) -> bool:
+    """Whether a hand is played, in which ranges would tell too much."""
+    return self.trial is not None and not self.trial.dealer.is_over()
+
+  def labels(self) -> list[Text]:
+    """Returns moves with their colours, frequencies and values to the player's range."""
+    study, names = self.study, tuple(self.study.moves)
     if not study.acts or self.trial is not None:
-      return Text(move)
-    place, table = list(study.moves).index(move), study.table
-    joint = table.reach[study.mover] * table.mass[study.mover] * table.frequency[place]
-    played = study.row("", study.mover).frequency[place]
-    worth = np.where(joint > 0, joint * table.move_ev[place], 0).sum() / (joint.sum() or 1)
-    colour = range_grids.colours(tuple(study.moves))[place]
-    return Text.assemble(("  ", f"on {colour}"), f" {move:<14}{played:7.1%}   EV {worth:.1f}")
-
-  def fill_tables(self, hidden: bool) -> None:
-    """Fills the tables of hands, of kinds of hands and of next cards."""
-    study = self.study
-    self.fill("hands", [] if hidden else study.hands(self.player))
-    self.fill("kinds", [] if hidden else study.kinds(self.player))
-    self.query_one("#cards", DataTable).clear(columns=True)
-    if self.query_one("#tabs", TabbedContent).active == "of-cards" and not hidden:
-      self.fill_cards()
+      return [Text(name) for name in names]
+    found = []
+    played, palette = study.row("", study.mover).frequency, range_grids.colours(names)
+    for name, share, colour, place in zip(names, played, palette, range(len(names))):
+      ev = study.mean(study.mover, study.table.move_ev[place], study.table.frequency[place])
+      text = f" {name:<14}{share:7.1%}   EV {shown(ev, '.1f')}"
+      found.append(Text.assemble(("  ", f"on {colour}"), text))
+    return found
 
   def fill(self, name: str, rows: Sequence[Row], moves: Sequence[str] | None = None) -> None:
     """Fills a table with rows."""
@@ -156,19 +162,21 @@ class Explorer(App[None]):
       played = list(self.study.moves)
     table.add_columns(name, "share", "EV", "equity", *played)
     for row in rows:
-      numbers = (f"{row.share:.2%}", f"{row.ev:.1f}", f"{row.equity:.1%}")
+      numbers = (f"{row.share:.2%}", shown(row.ev, ".1f"), shown(row.equity, ".1%"))
       table.add_row(row.name, *numbers, *(f"{x:.0%}" for x in row.frequency))
 
   def fill_cards(self) -> None:
-    """Fills the report of next cards, which takes a sweep for each."""
-    if self.study.moves and self.study.mover not in (0, 1):
+    """Fills the report of next cards, which takes a sweep for each, where it is looked at."""
+    self.query_one("#cards", DataTable).clear(columns=True)
+    looked_at = self.query_one("#tabs", TabbedContent).active == "of-cards" and not self.hidden
+    if looked_at and self.study.moves and not self.study.acts:
       first = self.study.go(next(iter(self.study.moves)))
       self.fill("cards", self.study.cards(), list(first.moves) if first.acts else [])
 
   def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-    """Makes the report of next cards when somebody looks."""
+    """Makes the report of next cards when it is looked at."""
     if event.pane.id == "of-cards":
-      self.fill_tables(self.trial is not None)
+      self.fill_cards()
 
   def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
     """Follows the move or the card that was chosen."""
@@ -196,6 +204,7 @@ class Explorer(App[None]):
   def action_play(self) -> None:
     """Deals a hand against the solution, or ends it."""
     self.trial = Trial(self.study, self.player, np.random.default_rng()) if not self.trial else None
+    self.query_one("#tabs", TabbedContent).active = "of-range"
     self.show(self.study if self.trial is None else self.trial.study)
 
   def action_sizes(self) -> None:
@@ -204,9 +213,14 @@ class Explorer(App[None]):
     box.value = self.study.solved.spot.bets
     box.add_class("shown").focus()
 
+  def action_leave_sizes(self) -> None:
+    """Takes the box of sizes away."""
+    self.query_one("#sizes", Input).remove_class("shown")
+    self.query_one("#moves", OptionList).focus()
+
   def on_input_submitted(self, event: Input.Submitted) -> None:
     """Solves the spot with the sizes that were typed."""
-    event.input.remove_class("shown")
+    self.action_leave_sizes()
     spot = dataclasses.replace(
       self.study.solved.spot, bets=event.value, oop_bets=None, ip_bets=None
     )
@@ -215,22 +229,31 @@ class Explorer(App[None]):
   @work(thread=True, exclusive=True)
   def solve_other(self, spot: Spot) -> None:
     """Solves another spot beside the screen, and shows it where the line is still possible."""
-    said = self.query_one("#said", Static)
+    worker, line = get_current_worker(), self.study.line
+
+    def ended() -> bool:
+      return worker.is_cancelled or not self.is_running
+
+    def say(words: str) -> None:
+      if not ended():
+        self.call_from_thread(self.query_one("#said", Static).update, words)
 
     def progress(iterations: int, percent: float) -> bool:
-      words = f"{iterations:,} iterations, exploitable by {percent:.2f}% of the pot"
-      self.call_from_thread(said.update, words)
-      return not self.is_running
+      say(f"{iterations:,} iterations, exploitable by {percent:.2f}% of the pot")
+      return ended()
 
-    self.call_from_thread(said.update, "compiling")
+    say("compiling")
     try:
       study = self.solve(spot, progress)
-    except ConfigError as error:
-      self.call_from_thread(said.update, str(error))
+    except Exception as error:  # the solution on the screen stays
+      say(f"not solved: {error}")
       return
-    try:
-      study = study.at(self.study.line)
-    except ConfigError:
-      study = study.at("")
+    with contextlib.suppress(ConfigError):
+      study = study.at(line)
+    if not ended():
+      self.call_from_thread(self.show_other, study)
+
+  def show_other(self, study: Study) -> None:
+    """Shows a node of another solution."""
     self.trial = None
-    self.call_from_thread(self.show, study)
+    self.show(study)

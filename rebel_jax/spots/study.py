@@ -144,7 +144,7 @@ class HandTable(NamedTuple):
   """Every hand at a node, of both players.
 
   Attributes:
-    reach: `[P, H]` each player's range there, rows sum to one; zeros if a player never comes there.
+    reach: `[P, H]` each player's range there, rows sum to one; zeros if a player never comes to it.
     ev: `[P, H]` chips that a hand gets from there on, with what is in the pot; NaN where the other
       can hold nothing, and for hands that are not the player's.
     equity: `[P, H]` share of the pot if all cards came and nobody bet; NaN likewise.
@@ -286,7 +286,7 @@ class Study:
     """Whether a player moves at the node."""
     return self.mover < CHANCE
 
-  @property
+  @functools.cached_property
   def line(self) -> str:
     """Moves and cards that lead to the node."""
     return self.solved.line(self.node)
@@ -317,12 +317,12 @@ class Study:
     """Returns the range grid of a player, of the one to move if None.
 
     Raises:
-      ConfigError: nobody moves there, or the player never comes there.
+      ConfigError: no player moves at it, or the player never comes to it.
     """
     player = check_acts(self) if player is None else player
     reach = self.table.reach[player]
     if not reach.any():
-      raise ConfigError(f"node={self.line!r} has no strategy: {PLAYERS[player]} never comes there")
+      raise ConfigError(f"node={self.line!r} has no strategy: {PLAYERS[player]} never comes to it")
     own = player == self.mover
     rows = self.table.frequency if own else np.ones((1, len(reach)))
     moves = tuple(self.moves) if own else ("holds",)
@@ -332,18 +332,22 @@ class Study:
     """Returns the row of a player's hands `held` `[H]`, or of all."""
     table, chosen = self.table, np.zeros(self.table.reach.shape[1])
     chosen[held] = 1
-    joint = table.reach[player] * table.mass[player] * chosen
     share = float(table.reach[player] @ chosen)
-
-    def mean(values: np.ndarray) -> float:
-      total = joint.sum()
-      return float(np.where(joint > 0, joint * values, 0).sum() / total) if total else np.nan
-
+    ev, equity = (self.mean(player, x[player], chosen) for x in (table.ev, table.equity))
     played: tuple[float, ...] = ()
     if player == self.mover:
       weights = table.reach[player] * chosen
       played = tuple((table.frequency @ weights / (weights.sum() or 1)).tolist())
-    return Row(name, share, mean(table.ev[player]), mean(table.equity[player]), played)
+    return Row(name, share, ev, equity, played)
+
+  def mean(self, player: int, values: np.ndarray, weights: np.ndarray) -> float:
+    """Returns the mean of values `[H]` over a player's hands, which count `weights` `[H]` times.
+
+    NaN where the player has none of them.
+    """
+    joint = self.table.reach[player] * self.table.mass[player] * weights
+    total = joint.sum()
+    return float(np.where(joint > 0, joint * values, 0).sum() / total) if total else np.nan
 
   def hands(self, player: int, cell: str | None = None) -> list[Row]:
     """Returns a row for each hand of a player's range, of one cell such as `AKs` if it is named."""
@@ -394,7 +398,9 @@ class Study:
       solved.symmetry,
     ]
     if self.acts:
-      lines += [f"{PLAYERS[self.mover]} to act", self.grid().text()]
+      comes = self.table.reach[self.mover].any()
+      strategy = self.grid().text() if comes else f"{PLAYERS[self.mover]} never comes to it"
+      lines += [f"{PLAYERS[self.mover]} to act", strategy]
     for p, name in enumerate(PLAYERS):
       row = self.row(name, p)
       share = 100 * np.nan_to_num(row.ev) / pot
@@ -417,10 +423,10 @@ def check_acts(study: Study) -> int:
   """Returns the player to move at a node.
 
   Raises:
-    ConfigError: nobody moves there.
+    ConfigError: no player moves at it.
   """
   if not study.acts:
-    raise ConfigError(f"node={study.line!r} has no strategy: nobody acts there")
+    raise ConfigError(f"node={study.line!r} has no strategy: no player moves at it")
   return study.mover
 
 

@@ -1,5 +1,7 @@
 """A hand that a person plays against a solution."""
 
+import dataclasses
+
 import numpy as np
 
 from games import CHANCE
@@ -22,7 +24,9 @@ class Trial:
   """
 
   def __init__(self, study: Study, seat: int, rng: np.random.Generator):
-    self.dealer, self.seat, self.rng = Dealer(study.solved.game), seat, rng
+    # Where the house takes a rake, what players win does not add up to zero, and dealers refuse.
+    free = dataclasses.replace(study.solved.spot, rake=0.0)
+    self.dealer, self.seat, self.rng = Dealer(free.game()), seat, rng
     self.study = study.at("")
     self.dealer.deal(rng)
     self.record = [f"You are {PLAYERS[seat]} and hold {self._hand(seat)}."]
@@ -68,5 +72,8 @@ class Trial:
         self.record.append(f"{PLAYERS[other]}: {name}")
       self._make(self.study.go(name))
     if dealer.is_over():
-      won = dealer.payoff() * (1 - 2 * self.seat) + self.study.solved.spot.pot / 2
+      net = dealer.payoff() * (1 - 2 * self.seat)
+      stake = np.abs(dealer.game.rules.stakes(dealer.state[None]))
+      rake = float(self.study.solved.game.rules.raked(2 * stake)[0])
+      won = net + self.study.solved.spot.pot / 2 - rake * (1 + np.sign(net)) / 2
       self.record.append(f"{PLAYERS[other]} held {self._hand(other)}; you get {won:g} of the pot.")

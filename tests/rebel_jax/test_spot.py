@@ -1,6 +1,7 @@
 """The spot command: against the root's own values, subtrees of the same policy, and its errors."""
 
 import asyncio
+import dataclasses
 import json
 import signal
 import types
@@ -208,7 +209,11 @@ def test_next_cards_and_a_whole_solution(tmp_path):
   below = study.go(rows[0].name.split()[0])
   assert rows[0].ev == pytest.approx(below.row("", 0).ev)
   assert sum(rows[0].frequency) == pytest.approx(1)
-  assert sum(row.ev for row in rows) / len(rows) == pytest.approx(study.row("", 0).ev, rel=0.2)
+  tables = [study.go(card).table for card in study.moves]
+  held = [study.table.reach[0][table.reach[0] > 0].sum() for table in tables]
+  weights = [x * (table.reach[0] * table.mass[0]).sum() for x, table in zip(held, tables)]
+  mean = np.average([row.ev for row in rows], weights=weights)
+  assert mean == pytest.approx(study.row("", 0).ev, rel=1e-3)
   listed = list(records(below))
   assert {x["line"] for x in listed if x["move"] == "fold"} >= {f"{below.line}, bet 66"}
   played = sum(x["share"] * x["frequency"] for x in listed if x["line"] == below.line)
@@ -229,18 +234,30 @@ def test_a_table_is_written_as_lines_of_either_kind(tmp_path, solved, capsys):
   assert "cannot be written" in capsys.readouterr().err
 
 
-def test_a_hand_against_the_solution(solved):
-  """The payoff is the rules' own, and the solution's moves are those of its policy."""
-  ended = 0
+@pytest.mark.parametrize("rake", [0.0, 5.0])
+def test_a_hand_against_the_solution(solved, rake):
+  """Both shares are the pot less its rake, and the solution makes moves of its policy alone."""
+  raked = dataclasses.replace(solved.spot, rake=rake)
+  made = dataclasses.replace(solved, spot=raked, game=raked.game())
   for seed in range(12):
-    trial = Trial(Study(solved), seed % 2, np.random.default_rng(seed))
+    trial = Trial(Study(made), seed % 2, np.random.default_rng(seed))
+    other = 1 - trial.seat
     while not trial.dealer.is_over():
       assert trial.dealer.actor == trial.seat
       assert trial.study.node == tuple(trial.dealer.history)
       trial.play(list(trial.study.moves)[-1])
-    ended += float(trial.record[-1].split("you get ")[1].split()[0]) >= 0
-    assert any("the solution does" in said for said in trial.record) or trial.seat == 1
-  assert ended > 2
+    dealer = trial.dealer
+    for depth in range(len(dealer.history)):
+      study = Study(made, tuple(dealer.history[:depth]))
+      if study.mover == other:
+        actions = [node[-1] for node in study.moves.values()]
+        place = actions.index(dealer.history[depth])
+        assert study.table.frequency[place, dealer.infostates[other]] > 0
+    won = float(trial.record[-1].split("you get ")[1].split()[0])
+    stake = abs(float(dealer.game.rules.stakes(dealer.state[None])[0]))
+    net = dealer.payoff() * (1 - 2 * trial.seat)
+    paid = {1: 0.02 * rake, 0: 0.01 * rake, -1: 0}[int(np.sign(net))] * stake
+    assert won == pytest.approx(100.5 + net - paid, abs=0.01)
   with pytest.raises(ConfigError, match="possible there is"):
     Trial(Study(solved), 0, np.random.default_rng(0)).play("bet 7")
 
@@ -356,7 +373,7 @@ def test_the_report_command(tmp_path, capsys):
     (["--picture", "missing/grid.png"], "picture='missing/grid.png' cannot be drawn"),
     (["--table", "missing/all.csv"], "table='missing/all.csv' cannot be written"),
     (["--open"], "open=True needs a terminal"),
-    (["--picture", "grid.png", "--node", "bet 66, fold"], "nobody acts there"),
+    (["--picture", "grid.png", "--node", "bet 66, fold"], "no player moves at it"),
     (["--output", "notes.txt"], "output='notes.txt' is there and cannot be read as"),
     (["--output", "missing/kept"], "output='missing/kept' must be a file that can"),
     (["--output", "/"], "output='/' must be a file that can"),
