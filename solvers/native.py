@@ -11,13 +11,19 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 
 import jax
+import jaxlib
 
-_FLAGS = ("-std=c++17", "-O3", "-fno-strict-aliasing", "-fPIC", "-shared", "-w")
+# Products that are added stay rounded, so that processors agree.
+_FLAGS = (
+  "-std=c++17", "-O3", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-shared", "-w",
+)  # fmt: skip
 _COMPILERS = ("c++", "g++", "clang++")
+_LOCK = threading.Lock()
 
 
 def cache_folder() -> Path | None:
@@ -26,7 +32,7 @@ def cache_folder() -> Path | None:
   What is compiled for one CPU may not run on another, and home folders are shared on clusters.
   """
   base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-  # Where nobody knows the user, as in some containers, there is no home.
+  # A user without an entry, as in some containers, has no home.
   if not os.path.isabs(base):
     return None
   text = platform.machine() + platform.processor()
@@ -38,18 +44,32 @@ def cache_folder() -> Path | None:
   return Path(base, "rebel-jax", hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
-@functools.cache
 def target(source: Path, symbol: str) -> str | None:
   """Returns the name under which XLA calls `symbol` of a C++ file; None, said once, without it."""
+  with _LOCK:  # XLA takes a name once
+    return _target(source, symbol)
+
+
+@functools.cache
+def _target(source: Path, symbol: str) -> str | None:
   try:
-    text, folder = source.read_bytes() + jax.__version__.encode(), cache_folder()
+    made_with = repr((_FLAGS, jax.__version__, jaxlib.__version__))
+    text, folder = source.read_bytes() + made_with.encode(), cache_folder()
     if folder is None:
       raise OSError("the user has no cache folder")
     name = f"{symbol}_{hashlib.sha256(text).hexdigest()[:16]}"
     path = folder / f"{name}.so"
     if not path.exists():
       _compile(source, path)
-    function = getattr(ctypes.CDLL(str(path)), symbol)
+    for place in (path.parent, path):
+      if hasattr(os, "getuid") and place.stat().st_uid != os.getuid():
+        raise OSError(f"{place} belongs to another user")
+    try:
+      library = ctypes.CDLL(str(path))
+    except OSError:  # made on a machine with other libraries
+      _compile(source, path)
+      library = ctypes.CDLL(str(path))
+    function = getattr(library, symbol)
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu")
   except Exception as error:  # XLA's own form is as right, whatever the reason
     reason = getattr(error, "stderr", None) or error
@@ -64,7 +84,7 @@ def _compile(source: Path, path: Path) -> None:
   compiler = next((x for name in names if name and (x := shutil.which(name))), None)
   if compiler is None:
     raise OSError("there is no C++ compiler")
-  path.parent.mkdir(parents=True, exist_ok=True)
+  path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=path.parent) as folder:
     made = Path(folder, path.name)
     command = [compiler, *_FLAGS, "-I", jax.ffi.include_dir(), str(source), "-o", str(made)]

@@ -112,7 +112,7 @@ def solve(
       moves keeps to `initial_policy`, and both know. Or a `Lock`, such as `solvers.lock` makes,
       which says itself what is kept to.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
-    progress: called after each look and every few seconds; where it returns True the solve ends.
+    progress: with a target, called at looks and every few seconds; it ends the solve by True.
       Policies are None where CFR solves lines of several rounds, board by board.
     tables: of such lines: `float16`, scaled for each line and board; None for their own type.
     devices: they share the boards of such lines' last round, and meet once an update; None for all
@@ -135,6 +135,8 @@ def solve(
   number = _check_settings(algorithm, num_iterations, target)
   if progress is not None and not callable(progress):
     raise TypeError(f"progress={validation.short(progress)} must be a function, or None")
+  if progress is not None and target is None:
+    raise ValueError("progress is called where a solve looks at a target, and target is None")
   boards = None
   if isinstance(tree, Lines) and len(tree.streets) > 1 and isinstance(algorithm, CFR):
     boards = ByBoards(algorithm, tables) if algorithm.alternating else None
@@ -147,6 +149,8 @@ def solve(
     _check_lines_alone(leaf_values, *given)
     if boards is None:
       return _find((tree, Given(), None), None, None, algorithm, number, target, None, progress)
+    if int(number) % 2:
+      raise ValueError(f"num_iterations={number} of lines of several rounds must be even")
     run, read = boards_on(tree, at_horizon(boards, int(number) // 2), devices)
     found = _until(lambda n: Solution(None, exploitability=run(n)), target, number, progress)
     return found._replace(average_policy=read())

@@ -55,7 +55,7 @@ def draws(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list[str]
     return [NO_DRAW] * len(hole_cards)
   own = suit_masks(deck, hole_cards)
   shown = suit_masks(deck, np.asarray(board))
-  flush = ((_count(own | shown) == HAND_SIZE - 1) & (own > 0)).any(axis=1)
+  flush = ((np.bitwise_count(own | shown) == HAND_SIZE - 1) & (own > 0)).any(axis=1)
   of_board = np.bitwise_or.reduce(shown)
   ranks = np.bitwise_or.reduce(own, axis=1) | of_board
   more = 1 << np.unique(deck.rank_of)
@@ -64,7 +64,3 @@ def draws(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list[str]
   names = np.array(["", "gutshot", "open-ended"])[np.minimum(outs, 2)]
   both = [[x for x in ("flush draw" * y, z) if x] for y, z in zip(flush.tolist(), names.tolist())]
   return [" and ".join(parts) or NO_DRAW for parts in both]
-
-
-def _count(masks: np.ndarray) -> np.ndarray:
-  return np.vectorize(int.bit_count, otypes=[int])(masks)

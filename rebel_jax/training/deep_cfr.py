@@ -202,10 +202,9 @@ class DeepTrainer(Trainer):
     params["average"], optimizer["average"], means["average"] = learned
     solves = jax.lax.psum(self.self_play.number, DEVICES)
     rows = jnp.asarray(table.place.size, policy.dtype)
-    state = TrainState(
+    state = state._replace(
       params=params,
       optimizer_state=optimizer,
-      lanes=state.lanes,
       replay=replay,
       keys=key,
       step=state.step + 1,

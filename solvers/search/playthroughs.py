@@ -267,7 +267,7 @@ def sample_playthroughs(
     while len(frontier.node):
       key, level_key = jax.random.split(key)
       if jitter is not None:
-        drawn = thinned(frontier, count, level_key)
+        drawn = thinned(frontier, count, jax.random.fold_in(level_key, 1))
         left -= int(costs[frontier.root].sum() - costs[drawn.root].sum())
         frontier = drawn
       chunks = cut_into_calls(

@@ -157,7 +157,7 @@ def flop():
     patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
     found = game, *solve(game, 4)
     problem = parts.make_parted_problem(make_lines(game)[0])
-  boards = [(part.boards, part.strength[0].shape[:2]) for part in problem.parts]
+  boards = [(part.boards, part.showdowns[0].shape[:2]) for part in problem.parts]
   assert len(boards) > 1  # some boards leave suits alike
   assert any(number < chunks * size for number, (chunks, size) in boards)  # filled up
   assert any(size > 1 for _, (_, size) in boards)

@@ -134,12 +134,14 @@ MEASURES = {
 
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
 def test_a_measure_is_one_program_and_takes_a_batch(measure, compiled):
-  policies = [np.asarray(solve(number).average_policy) for number in (2, 8, 64)]
+  # A shape that no other test measures, as programs of one process are shared.
+  tree = games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3), root=(1,))
+  policies = [np.asarray(solve(number, tree).average_policy) for number in (2, 8, 64)]
   compiled()
-  alone = [measure(TREE, policy) for policy in policies]
-  assert compiled() <= 1  # none where another file of this process came first
-  together = measure(TREE, np.stack(policies))
-  assert compiled() <= 1
+  alone = [measure(tree, policy) for policy in policies]
+  assert compiled() == 1
+  together = measure(tree, np.stack(policies))
+  assert compiled() == 1
   rows = jax.tree.map(lambda *x: np.stack(x), *alone)
   jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), together, rows)
   # The control: rows in another order are other results.

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from games.arrays import Positive, Share, check_fields
 from games.public_tree import PublicTree
 from solvers import validation
 from solvers.contrib.sampling.traversal import Policy, Sampler, make_sampler, traverse
@@ -46,12 +47,20 @@ class MCCFR:
       one.
     baseline: None, or how far a baseline goes to each sampled value: VR-MCCFR (Schmid et al. 2019).
     deals: how many traversals an update takes side by side.
+
+  Raises:
+    ValueError: a number is beyond its limits.
   """
 
-  explore: float | None = None
-  period: int | None = None
-  baseline: float | None = None
-  deals: int = 1
+  explore: Share | None = None
+  period: Positive | None = None
+  baseline: Share | None = None
+  deals: Positive = 1
+
+  def __post_init__(self):
+    check_fields(self)
+    if self.explore == 0:
+      raise ValueError("explore=0 leaves moves that are never sampled; it must be above 0")
 
   def init(self, sampler: Sampler) -> MCCFRState:
     """Returns the state before the first traversal."""

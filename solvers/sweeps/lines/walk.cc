@@ -96,6 +96,9 @@ ffi::Error run(F32 reach, F32 shows, F32 folds, S32 order, S32 strength, S32 own
   auto back = [](const auto& x, int i) { return x.dimensions()[x.dimensions().size() - i]; };
   const int64_t lines = back(reach, 3), boards = back(reach, 2), others = back(reach, 1);
   const int64_t owns = back(cards, 2), most = back(held, 1);
+  if (!lines || !boards || !others || !owns) return ffi::Error::Success();
+  if (back(order, 1) != others || back(own_order, 1) != owns)
+    return ffi::Error::InvalidArgument("orders and reach are of other hands");
   const int64_t lanes = reach.element_count() / (lines * boards * others);
   const int64_t own = back(held, 3);  // boards with cards of their own: all, or one for all
   std::vector<Row> space(others + owns + kCards);
