@@ -45,7 +45,7 @@ class Measurement(NamedTuple):
 
   @property
   def conditions(self) -> str:
-    """Number and length of the searches, in words."""
+    """Number and length of the searches in words, or that there are none."""
     row = self.row
     for name in ("exploitability", "score"):
       if f"{name}_mean" in row:
@@ -56,8 +56,9 @@ class Measurement(NamedTuple):
         )
     if "hands" in row:
       return f"{row['hands']:,} hands against each, {row['iterations']:,} iterations"
-    known = "playthroughs" in row
-    return f"{row['playthroughs']} playthroughs, {row['iterations']:,} iterations" if known else ""
+    if "playthroughs" in row:
+      return f"{row['playthroughs']} playthroughs, {row['iterations']:,} iterations"
+    return "of the average policy, exact" if "exploitability" in row else ""
 
   @property
   def sentence(self) -> str:

@@ -26,7 +26,7 @@ import optax
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config, ConfigError, DeepCFR
 from rebel_jax.devices import share
 from rebel_jax.training.loop import Report, TrainState
 from rebel_jax.training.targets.target import LearnerStats
@@ -255,7 +255,8 @@ def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
     "examples_per_second": round((2 * solves - chunk.examples) / chunk.seconds, 3),
     "gradient_steps": taken,
     "buffer_examples": in_buffer,
-    "buffer_age": buffer_age(in_buffer, made, step),
+    # Deep CFR's memory keeps any of all examples, as many of the first as of the last.
+    "buffer_age": buffer_age(made if isinstance(config.search, DeepCFR) else in_buffer, made, step),
     "leaves_per_iteration": means.rows,
     "device_memory_bytes": devices.device_memory(),
   }

@@ -73,7 +73,7 @@ class Trial:
       self._make(self.study.go(name))
     if dealer.is_over():
       net = dealer.payoff() * (1 - 2 * self.seat)
-      stake = np.abs(dealer.game.rules.stakes(dealer.state[None]))
-      rake = float(self.study.solved.game.rules.raked(2 * stake)[0])
+      rules, state = self.study.solved.game.rules, dealer.state[None]
+      rake = float(rules.raked(2 * np.abs(rules.stakes(state)))[0])
       won = net + self.study.solved.spot.pot / 2 - rake * (1 + np.sign(net)) / 2
       self.record.append(f"{PLAYERS[other]} held {self._hand(other)}; you get {won:g} of the pot.")

@@ -87,7 +87,7 @@ def test_muon_is_optaxs(shape, platform, monkeypatch):
       for i, optimizer in enumerate(both):
         updates, states[i] = optimizer.update(gradients, states[i], moved[i])
         moved[i] = optax.apply_updates(moved[i], updates)
-    chex.assert_trees_all_close(*moved, rtol=1e-9, atol=0 if platform == "cpu" else 1e-8)
+    chex.assert_trees_all_close(*moved, rtol=2e-9, atol=0 if platform == "cpu" else 1e-8)
     fewer = contrib.muon(schedule, ns_steps=4).update(gradients, states[1], params)[0]
     assert abs(fewer["matrix"] - updates["matrix"]).max() > 1e-3  # the control
 
