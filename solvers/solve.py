@@ -133,10 +133,8 @@ def solve(
       `leaf_values` or a target, or concrete beliefs or policies are not distributions.
   """
   number = _check_settings(algorithm, num_iterations, target)
-  if progress is not None and not callable(progress):
-    raise TypeError(f"progress={validation.short(progress)} must be a function, or None")
-  if progress is not None and target is None:
-    raise ValueError("progress is called where a solve looks at a target, and target is None")
+  if progress is not None and not (callable(progress) and target is not None):
+    raise TypeError(f"progress={validation.short(progress)} must be a function, with a target")
   boards = None
   if isinstance(tree, Lines) and len(tree.streets) > 1 and isinstance(algorithm, CFR):
     boards = ByBoards(algorithm, tables) if algorithm.alternating else None
@@ -528,7 +526,6 @@ def _shared(leaf_values, params, arguments, trees: PublicTree, algorithm: Algori
 
 
 def _check_lines_alone(*others: Any) -> None:
-  """Checks that lines of betting come without what only trees have."""
   names = ("leaf_values", "beliefs", "initial_policy", "locked", "alternatives")
   for name in [x for x, value in zip(names, others, strict=True) if value is not None]:
     raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
