@@ -149,9 +149,13 @@ class Packing(NamedTuple):
 def pack_leaves(live: jax.Array, num_rows: int) -> Packing:
   """Packs the leaves that `live` `[B, L]` marks, which must be at most `num_rows`."""
   flat = live.reshape(-1)
-  source = jnp.nonzero(flat, size=num_rows, fill_value=flat.size - 1)[0]
-  target = jnp.clip(jnp.cumsum(flat) - 1, 0, num_rows - 1)
-  return Packing(source, target, live[..., None])
+  target = jnp.cumsum(flat) - 1
+  source = (  # `jnp.nonzero` would count twice more
+    jnp.full(num_rows, flat.size - 1)
+    .at[jnp.where(flat, target, num_rows)]
+    .set(jnp.arange(flat.size), mode="drop")
+  )
+  return Packing(source, jnp.clip(target, 0, num_rows - 1), live[..., None])
 
 
 def search_batch(

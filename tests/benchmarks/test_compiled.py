@@ -15,7 +15,7 @@ from rebel_jax.networks import optimizers
 
 def rows(*programs):
   """Returns the figures of programs, compiled in a process that may change what JAX is told."""
-  command = [sys.executable, "-m", "benchmarks.compiled", "--programs", *programs]
+  command = [sys.executable, "-m", "benchmarks.compiled", "--limit", "0", "--programs", *programs]
   done = subprocess.run(
     command, env=os.environ | {"JAX_PLATFORMS": "cpu"}, capture_output=True, text=True, check=False
   )
