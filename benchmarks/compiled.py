@@ -59,7 +59,7 @@ def _shapes(tree: Any, sharding: Any) -> Any:
 
 
 def _solve(mesh: Mesh, name: str, subgames: int = 0) -> Any:
-  game, solve = timing.make_game(name), solvers.solve_batch if subgames else solvers.solve
+  game, solve = timing.make_game(name), getattr(solvers, "solve_batch" if subgames else "solve")
   whole = games.build_public_tree(game)
   tree = batch_solve.make_subgames(game, 2, subgames)[0] if subgames else whole
   run: Any = functools.partial(solve, algorithm=solvers.linear_cfr(), num_iterations=2 * _TURNS)
