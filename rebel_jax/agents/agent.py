@@ -32,7 +32,7 @@ from rebel_jax.agents.dealer import (
 )
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config.config import DeepCFR
-from rebel_jax.evaluation.average_evaluator import AverageEvaluator
+from rebel_jax.evaluation.evaluator import AverageEvaluator
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import made_on_device, make_ground, make_search, make_state_network

@@ -1,4 +1,4 @@
-"""Exploitability of the agent that searches with a trained network (ReBeL, section 7)."""
+"""Exploitability of agents: of ReBeL's searches (section 7), and of an average policy, exactly."""
 
 import functools
 import json
@@ -12,20 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 
 import solvers
-from games import Game
+from games import Game, PublicTree
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError, DeepCFR
-from rebel_jax.evaluation.average_evaluator import AverageEvaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
-from rebel_jax.networks.value import NetworkLeafValues
+from rebel_jax.networks.value import NetworkLeafValues, answers
+from rebel_jax.training.deep_cfr import Decisions, make_decisions, probabilities
 from rebel_jax.training.setup import (
   Setup,
   made_on_device,
   make_algorithm,
+  make_move_network,
   make_network,
   make_search_policy,
   make_subgames,
@@ -298,6 +299,39 @@ class KeptPlaythroughs:
     arrays = {"sums": sampled.sums, "count": np.asarray(sampled.count), "key": key}
     with in_config_errors(f"{self._name} cannot be written", OSError):
       files.save_arrays(self.path, arrays, self.what, pack=np.savez)
+
+
+class AverageEvaluator:
+  """Measures the average policy of one game and network, exactly.
+
+  Attributes:
+    about: see `Measures`.
+    tree: the whole game's.
+  """
+
+  def __init__(self, config: Config, game: Game | None = None, table: Decisions | None = None):
+    """Prepares; `game` and `table` are of the configuration, if they are made already."""
+    self.about: dict[str, Any] = {}
+    game = config.make_game() if game is None else game
+    self._table = table = make_decisions(game) if table is None else table
+    self.tree: PublicTree = table.tree
+    network = make_move_network(config, game)
+
+    def policy(params: Any) -> jax.Array:
+      numbers = answers(network, params["average"], table, slice(None))
+      return table.policy(probabilities(numbers, table.legal))
+
+    self.policy = jax.jit(policy)  # [N, H]
+
+  def measure(
+    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
+  ) -> Measurement:
+    """Returns the exploitability, in which nothing is sampled."""
+    del seed, final, show
+    policy = self.policy(params)
+    if not jax.numpy.isfinite(policy).all():
+      raise ConfigError("the network's probabilities are not finite")
+    return Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
 
 
 def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:

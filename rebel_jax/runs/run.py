@@ -38,7 +38,6 @@ from rebel_jax.runs.display import (
   summary,
 )
 from rebel_jax.runs.metrics import Chunk, Pace, all_finite, gradient_steps, make_row
-from rebel_jax.runs.options import RunOptions
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
 from solvers.xla import return_memory
@@ -70,7 +69,7 @@ class Result(NamedTuple):
 
 def train(
   config: Config,
-  options: RunOptions | None = None,
+  options: folders.RunOptions | None = None,
   *,
   started: float | None = None,
   display: Display | None = None,
@@ -105,7 +104,7 @@ def train(
       the memory of the device does not suffice; the last checkpoint is from before.
   """
   started = time.monotonic() if started is None else started
-  options = options or RunOptions()
+  options = options or folders.RunOptions()
   with contextlib.ExitStack() as stack:
     shown = stack.enter_context(display or Display(quiet=True))
     signals = stack.enter_context(Signals())
@@ -166,7 +165,7 @@ class _Run:
     self,
     setup: Setup,
     state: TrainState,
-    options: RunOptions,
+    options: folders.RunOptions,
     folder: Path,
     about: dict[str, Any],
     started: float,

@@ -13,10 +13,10 @@ from games.build import check_size
 from games.poker import Holdem
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError, DeepCFR, PerfectSearch
-from rebel_jax.networks.moves import MoveNetwork
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
 from rebel_jax.networks.value import (
   NETWORKS,
+  MoveNetwork,
   NetworkLeafValues,
   NetworkPolicy,
   NetworkStates,
@@ -28,8 +28,7 @@ from rebel_jax.networks.value import (
 )
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
-from rebel_jax.training.decisions import make_decisions
-from rebel_jax.training.deep_cfr import DeepTrainer, Traversals
+from rebel_jax.training.deep_cfr import DeepTrainer, Traversals, make_decisions
 from rebel_jax.training.loop import Trainer, TrainState, make_mesh
 from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
 from rebel_jax.training.targets.target import Learner, Networks, Target, with_decay_steps

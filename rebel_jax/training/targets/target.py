@@ -12,9 +12,8 @@ import optax
 
 from games import Game
 from rebel_jax.config.config import Config
-from rebel_jax.networks.moves import MoveNetwork
 from rebel_jax.networks.optimizers import OPTIMIZERS
-from rebel_jax.networks.value import PolicyNetwork, ValueNetwork, ValuePolicyNetwork
+from rebel_jax.networks.value import MoveNetwork, PolicyNetwork, ValueNetwork, ValuePolicyNetwork
 from solvers.search import Stage
 
 
