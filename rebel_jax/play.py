@@ -123,7 +123,7 @@ class Terminal:
   def __init__(self, agent: Any, ask: Callable[[str], str], say: Callable[[str], None], rng):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
     self._any_bet = isinstance(agent, NestedAgent | ChipSeat)
-    self._spot: Game = agent.game if self._any_bet else agent.searcher.game
+    self._spot: Game = agent.game
     self.dealer = Dealer(self._spot)
     agent.dealer = self.dealer
     self.score, self.seat = 0.0, 0

@@ -5,12 +5,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 import games
 import solvers
-from games import CHANCE, Game, PublicTree
+from games import CHANCE, Game
 from games.arrays import checked
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
@@ -18,10 +17,9 @@ from rebel_jax.agents.belief_agent import Agent
 from rebel_jax.agents.dealer import (
   Dealer,
   Move,
-  SearchingSeat,
+  PolicyPlayer,
   Seat,
   child_after,
-  moves_at,
   prepare,
   same_rules,
 )
@@ -36,7 +34,7 @@ class UniformPlayer(Seat):
   @checked
   def __init__(self, game: Game, *, seed: int = 0):
     super().__init__(seed)
-    self.game: Any = game
+    self.game = game
     self._begin()
 
   def _begin(self) -> None:
@@ -85,32 +83,6 @@ class SimplePlayer(UniformPlayer):
       return Move(CALL, held)
     _, slot = min(amounts, key=lambda x: (abs(x[0] - wish), x[0]))
     return Move(FIRST_BET + slot, held)
-
-
-class PolicyPlayer(Seat):
-  """Plays a policy of the whole game, such as a solver's average.
-
-  Args:
-    tree: the whole public tree.
-    policy: `[N, H]` on it.
-    seed: of the player's moves.
-  """
-
-  @checked
-  def __init__(self, tree: PublicTree, policy: np.ndarray | jax.Array, *, seed: int = 0):
-    super().__init__(seed)
-    self.tree, self.policy = tree, policy
-    self._rows, self._node = np.asarray(policy, float), 0
-
-  def _begin(self) -> None:
-    self._node = 0
-
-  def _follow(self, action: int) -> None:
-    self._node = child_after(self.tree, self._node, action)
-
-  def choices(self) -> dict[Move, float]:
-    moves = moves_at(self.tree, self._node, self.player, self.infostate)
-    return {move: float(self._rows[child, move.infostate]) for move, child in moves}
 
 
 class MatchResult(NamedTuple):
@@ -272,8 +244,7 @@ def play_games(
       table.settle_chance(rng)
     running = [table for table in running if not table.dealer.is_over()]
     progress(num_games - len(running), num_games)
-    everyone = [player for table in running for player in table.players]
-    prepare(player for player in everyone if isinstance(player, SearchingSeat))
+    prepare(player for table in running for player in table.players)
     for table in running:
       table.apply(table.players[table.dealer.actor].act(), rng)
   return tables
@@ -285,8 +256,7 @@ def _check_players(game: Game, players: Sequence[Seat]) -> None:
   for known in policies.values():
     check_tree_of(game, known.tree)
     check_whole(known.tree, known.policy, None)
-  own = [x.searcher if isinstance(x, SearchingSeat) else x for x in players]
-  for other in {id(x.game): x.game for x in own if hasattr(x, "game")}.values():
+  for other in {id(x.game): x.game for x in players if x.game is not None}.values():
     if not same_rules(other, game):
       raise ValueError(f"the agent plays {other!r}, and the match is of {game!r}")
 
