@@ -159,15 +159,14 @@ def command(
     finally:
       if sys.stdout is not None:
         sys.stdout.flush()
-  except ConfigError as error:
-    return fail(error)
-  except (RunError, TableError) as error:
+  except (ConfigError, RunError, TableError) as error:
     complain(f"error: {error}")
-    return 1
+    return 2 if isinstance(error, ConfigError) else 1
   except SystemExit as end:
-    if isinstance(end.code, str):  # a sentence about what was asked for
-      return fail(end.code)
-    raise
+    if not isinstance(end.code, str):
+      raise
+    complain(f"error: {end.code}")  # a sentence about what was asked for
+    return 2
   except (KeyboardInterrupt, Interrupted) as stopped:
     complain(interrupted)
     code = 128 + getattr(stopped, "signal", signal.SIGINT)
@@ -225,12 +224,6 @@ def complain(sentence: str) -> None:
   """Prints a sentence on standard error, if somebody reads that."""
   with contextlib.suppress(OSError):
     print(sentence, file=sys.stderr, flush=True)
-
-
-def fail(error: Exception | str) -> int:
-  """Prints one sentence on standard error and returns the exit code of a wrong setting."""
-  complain(f"error: {error}")
-  return 2
 
 
 def _sentence(printed: str) -> str:

@@ -410,13 +410,7 @@ def _sum(x: jax.Array) -> jax.Array:
   if x.dtype.itemsize < 4:
     x = x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
   words = jax.lax.bitcast_convert_type(x, jnp.uint32)
-  # Positions by broadcasting: a sharded array stays where it is.
-  position = jnp.zeros(words.shape, jnp.uint32)
-  stride = 1
-  for axis in reversed(range(words.ndim)):
-    iota = jax.lax.broadcasted_iota(jnp.uint32, words.shape, axis)
-    position += iota * np.uint32(stride % 2**32)
-    stride *= words.shape[axis]
+  position = jax.lax.iota(jnp.uint32, words.size).reshape(words.shape)
   return _scramble(words ^ _scramble(position)).sum(dtype=jnp.uint32)
 
 

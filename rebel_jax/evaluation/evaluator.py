@@ -127,27 +127,22 @@ class Evaluator:
       so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
-    def measured(trajectory: int | None) -> Iterator[tuple[Sampled, float]]:
-      """Yields what `course` does, which goes on from a file and is kept there."""
-      kept = start = None
-      if self._keep is not None:
-        name = self._keep if trajectory is None else f"{self._keep}-{trajectory}"
-        kept = KeptPlaythroughs(name, self._what(params, seed, iterations, trajectory))
-        start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
-      about: dict[str, Any] = dict(start=start, trajectory=trajectory, progress=progress)
-      for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
-        if kept is not None:
-          kept.save(sampled)
-        yield sampled, value
-
     try:
-      for number in range(1, 1 + (many or 1)):
-        for sampled, value in measured(number if many else None):
+      for number in range(1, 1 + many) if many else (None,):
+        kept = start = None
+        if self._keep is not None:  # a file that playthroughs go on from and are kept in
+          name = f"{self._keep}-{number}" if many else self._keep
+          kept = KeptPlaythroughs(name, self._what(params, seed, iterations, number))
+          start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
+        about: dict[str, Any] = dict(start=start, trajectory=number, progress=progress)
+        for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
+          if kept is not None:
+            kept.save(sampled)
           of_each = {"playthroughs": sampled.count, "iterations": iterations}
           if not many:
             course.append((sampled.count, value))
             row = {"exploitability": value} | of_each
-        if many:
+        if number is not None:
           course.append((number, value))
           row = _of_trajectories([x for _, x in course]) | of_each
     except KeyboardInterrupt:

@@ -188,7 +188,9 @@ class _Run:
     kinds = AttributeError, KeyError, TypeError
     with in_config_errors(forged, kinds, reason=False):
       self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
-      self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
+      self.chunk = self._new_chunk()
+      if about:  # whose sums may be in lists of lists, as earlier versions kept them
+        self.chunk = Chunk(**about["chunk"] | {"sums": jax.tree.leaves(about["chunk"]["sums"])})
     self.measure: Callable[..., Measurement] = make_evaluator(self.config, setup).measure
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
@@ -326,8 +328,8 @@ class _Run:
     self.pace.add(first - 1, self.step, seconds, compiled=compiles)
     self.num_steps = max(1, min(2 * self.num_steps, int(num_steps / max(seconds, 1e-6))))
     self.trainer = trainer
-    self.chunk.add(report, num_steps, seconds)
-    self.row = make_row(self.chunk, self.state, self.config)
+    means = self.chunk.add(report, num_steps, seconds)
+    self.row = make_row(self.chunk, means, self.state, self.config)
     self.row["seconds"] = self._seconds()
     self._check_finite(self.row, f", in the steps from {first} on")
     left = min(self.pace.left(self.step), self.limit - self.elapsed())

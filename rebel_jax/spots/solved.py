@@ -28,7 +28,7 @@ from games.poker.notation import parse_donk, parse_range, parse_sizes
 from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.devices import memory_limit
+from rebel_jax.devices import memory
 
 _BOARDS = (3, 4, 5)  # cards
 PLAYERS = ("OOP", "IP")
@@ -472,7 +472,7 @@ def check_fits(game: Holdem, gigabytes: float | None = None) -> Size:
     ConfigError: it takes more.
   """
   size = measure(game)
-  limit = 0.75e-9 * (memory_limit() or math.inf) if gigabytes is None else gigabytes
+  limit = 0.75e-9 * (memory()[1] or math.inf) if gigabytes is None else gigabytes
   if size.gigabytes > limit:
     raise ConfigError(
       f"board of {len(game.board)} cards with these bets and ranges makes {size.sentence()}, which "

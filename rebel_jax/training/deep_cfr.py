@@ -255,10 +255,6 @@ class DeepTrainer(Trainer):
       samples.numbers,
     )
 
-  def answers(self, target: Target, params: Any, table: Decisions, which: slice) -> jax.Array:
-    """Returns a network's numbers at some decisions, `[D, M, H]`."""
-    return answers(target.network, params, table, which)
-
   def learn(
     self, target: Target, table: Decisions, learned: Any, replay: Replay, key: jax.Array
   ) -> tuple[Any, Any, LearnerStats]:
@@ -316,7 +312,7 @@ class DeepTrainer(Trainer):
     A player's is uniform before its first iteration; each has `learned` as often as it says.
     """
     found = [
-      self.answers(target, params[target.name], table, table.of(player)) * (learned[player] > 0)
-      for player, target in enumerate(self.targets[:2])
+      answers(x.network, params[x.name], table, table.of(player)) * (learned[player] > 0)
+      for player, x in enumerate(self.targets[:2])
     ]
     return matched(jnp.concatenate(found), table.legal)

@@ -123,7 +123,55 @@ class Trainer:
 
   def step(self, table: Any, state: TrainState) -> tuple[TrainState, Report]:
     """Takes a step on one device: generates, stores and learns."""
-    return _step(self, table, state)
+    key, play_key, sample_key = jax.random.split(state.keys, 3)
+    played = self.self_play.step(table, state.lanes, state.params, play_key)
+    replay, held_out = {}, {}
+    for target in self.targets:
+      examples, valid = target.examples_of(played.searched)
+      if target.held_out:
+        error = target.loss(state.params[target.name], examples, valid)
+        held_out[target.name] = jax.lax.pmean(error, DEVICES)
+      replay[target.name] = replays.add(state.replay[target.name], examples, valid)
+    stats = jax.lax.psum(played.stats, DEVICES)
+    solves = state.solves + stats.solves
+    fewest = jnp.stack([buffer.added for buffer in replay.values()]).min()
+    ready = (solves >= self.min_solves) & (jax.lax.pmin(fewest, DEVICES) > 0)
+
+    def learn(target, key, learned):
+      batch = replays.sample(replay[target.name], key, self.share(target))
+      return learn_once(self, target, batch, *learned)
+
+    def learn_all(i, learned):
+      key = jax.random.fold_in(sample_key, i)
+      return {t.name: learn(t, key, learned[t.name]) for t in self.targets}
+
+    learned = {
+      name: (params, state.optimizer_state[name], nothing())
+      for name, params in state.params.items()
+    }
+    # A loop of no turns rather than a branch, so that devices stay in step.
+    turns = jnp.where(ready, self.learn_steps, 0)
+    if self.per_solve:  # no example is used more than so often, on average
+      counts = (state.solves, solves)
+      before, now = (jnp.floor(x.astype(float) * self.per_solve) for x in counts)
+      turns = jnp.where(ready, now - before, 0.0).astype(jnp.int32)
+    old = learned
+    if self.per_solve or tuning.on_cpu():
+      learned = jax.lax.fori_loop(0, turns, learn_all, old)
+    else:  # an accelerator would wait for the host to read the number of turns
+      learned = jax.lax.fori_loop(0, self.learn_steps, learn_all, old)
+      learned = jax.tree.map(lambda x, y: jnp.where(ready, x, y), learned, old)
+    params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))
+    state = TrainState(
+      params=params,
+      optimizer_state=optimizer_state,
+      lanes=played.lanes,
+      replay=replay,
+      keys=key,
+      step=state.step + 1,
+      solves=solves,
+    )
+    return state, Report(means, held_out, stats.solves, stats.rows)
 
   def work(self, table: Any, mesh: Mesh) -> Work:
     """Returns the kind of work that dominates self-play; it decides how that is compiled."""
@@ -225,57 +273,6 @@ def learn_once(
   params, optimizer_state, new = target.update(params, optimizer_state, batch, DEVICES)
   means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, new)
   return params, optimizer_state, means
-
-
-def _step(trainer: Trainer, table: Any, state: TrainState) -> tuple[TrainState, Report]:
-  key, play_key, sample_key = jax.random.split(state.keys, 3)
-  played = trainer.self_play.step(table, state.lanes, state.params, play_key)
-  replay, held_out = {}, {}
-  for target in trainer.targets:
-    examples, valid = target.examples_of(played.searched)
-    if target.held_out:
-      error = target.loss(state.params[target.name], examples, valid)
-      held_out[target.name] = jax.lax.pmean(error, DEVICES)
-    replay[target.name] = replays.add(state.replay[target.name], examples, valid)
-  stats = jax.lax.psum(played.stats, DEVICES)
-  solves = state.solves + stats.solves
-  fewest = jnp.stack([buffer.added for buffer in replay.values()]).min()
-  ready = (solves >= trainer.min_solves) & (jax.lax.pmin(fewest, DEVICES) > 0)
-
-  def learn(target, key, learned):
-    batch = replays.sample(replay[target.name], key, trainer.share(target))
-    return learn_once(trainer, target, batch, *learned)
-
-  def learn_all(i, learned):
-    key = jax.random.fold_in(sample_key, i)
-    return {t.name: learn(t, key, learned[t.name]) for t in trainer.targets}
-
-  learned = {
-    name: (params, state.optimizer_state[name], nothing()) for name, params in state.params.items()
-  }
-  # A loop of no turns rather than a branch, so that devices stay in step.
-  turns = jnp.where(ready, trainer.learn_steps, 0)
-  if trainer.per_solve:  # no example is used more than so often, on average
-    counts = (state.solves, solves)
-    before, now = (jnp.floor(x.astype(float) * trainer.per_solve) for x in counts)
-    turns = jnp.where(ready, now - before, 0.0).astype(jnp.int32)
-  old = learned
-  if trainer.per_solve or tuning.on_cpu():
-    learned = jax.lax.fori_loop(0, turns, learn_all, old)
-  else:  # an accelerator would wait for the host to read the number of turns
-    learned = jax.lax.fori_loop(0, trainer.learn_steps, learn_all, old)
-    learned = jax.tree.map(lambda x, y: jnp.where(ready, x, y), learned, old)
-  params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))
-  state = TrainState(
-    params=params,
-    optimizer_state=optimizer_state,
-    lanes=played.lanes,
-    replay=replay,
-    keys=key,
-    step=state.step + 1,
-    solves=solves,
-  )
-  return state, Report(means, held_out, stats.solves, stats.rows)
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:

@@ -136,14 +136,15 @@ class SelfPlay:
     alike = len(table.stages) == 1 and first.served and first.decides
     # One batch of searches holds the lanes and the starts that they share.
     beside = begins is not None and alike and first.in_place(self.num_lanes)
-    starts = None if beside else sample_new_games(table, self, begins, params, key)
+    starts, searched = None, list[Searched]()
+    if not beside:
+      starts, searched = sample_new_games(table, self, begins, params, key)
     if starts is not None and not first.served:
       begins = table.stages[0].holds(lanes.roots)
       roots, beliefs = where_lanes(
         begins, (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
       )
       lanes = lanes._replace(roots=roots, beliefs=beliefs)
-    searched = [] if starts is None else list(starts.searched)
     counts = []
     for number, (stage, layer) in enumerate(zip(table.stages, self.layers)):
       if layer.served:
@@ -224,25 +225,12 @@ def where_lanes(condition: jax.Array, x: Any, y: Any) -> Any:
   )
 
 
-class Starts(NamedTuple):
-  """The state of each lane if it begins a new game.
-
-  Attributes:
-    roots, beliefs: `[B]` and `[B, P, H]`.
-    searched: the searches of starts that lanes share, if there were any.
-  """
-
-  roots: Roots
-  beliefs: jax.Array
-  searched: tuple[Searched, ...] = ()
-
-
 def _serve(
   stage: Stage,
   layer: ServedStage,
   settings: SelfPlay,
   lanes: Lanes,
-  starts: Starts | None,
+  starts: Lanes | None,
   begins: Roots | None,
   params: Any,
   key: jax.Array,
@@ -294,11 +282,11 @@ def _serve(
       initial_policy=initial,
       keep_iterates=more,
     )
-    begun: tuple[Searched, ...] = ()
+    begun = list[Searched]()
     if more:
       last = jax.tree.map(lambda x: x[size:], (trees, node_features))
-      made = new_games(stage, settings, begins, last, result.iterates, start_key)
-      begun, new = made.searched, (made.roots, made.beliefs)
+      made, begun = new_games(stage, settings, begins, last, result.iterates, start_key)
+      new = made.roots, made.beliefs
       roots, trees, node_features, beliefs, active, result = jax.tree.map(
         lambda x: x[:size],
         (roots, trees, node_features, beliefs, active, result._replace(iterates=None)),
@@ -377,11 +365,10 @@ def shared_starts(subgames: Subgames, settings: SelfPlay, key: jax.Array) -> Roo
 
 def sample_new_games(
   subgames: Subgames, settings: SelfPlay, chosen: Roots | None, params: Any, key: jax.Array
-) -> Starts:
-  """Returns the root of each lane's new game, of `chosen` if any; see `SelfPlay.step`."""
+) -> tuple[Lanes, list[Searched]]:
+  """Returns lanes in new games, of `chosen` starts if any, and their searches; see `SelfPlay`."""
   if chosen is None:
-    lanes = settings.init(subgames, jax.random.fold_in(key, len(subgames.stages)))
-    return Starts(lanes.roots, lanes.beliefs)
+    return settings.init(subgames, jax.random.fold_in(key, len(subgames.stages))), []
   stage = subgames.stages[0]
   trees = stage.trees_at(chosen)
   features = stage.features_at(chosen, trees)
@@ -405,8 +392,8 @@ def new_games(
   given: tuple[PublicTree, jax.Array | None],
   iterates: Any,
   key: jax.Array,
-) -> Starts:
-  """Returns each lane's state in a new game, from the iterates of the starts `chosen` `[S]`.
+) -> tuple[Lanes, list[Searched]]:
+  """Returns lanes in new games, from the iterates of the starts `chosen` `[S]`, and their searches.
 
   `given` are the trees and the features there.
   """
@@ -430,7 +417,7 @@ def new_games(
     average_policy=jax.vmap(split_levels)(trees, iterates.average_policy),
     result=None,
   )
-  return Starts(roots, beliefs, (searched,))
+  return Lanes(roots, beliefs, jnp.zeros((), jnp.int32)), [searched]
 
 
 def random_beliefs(key: jax.Array, prior: Array) -> jax.Array:
