@@ -16,7 +16,6 @@ import tyro
 
 import games
 import solvers
-from games import Game, LiarsDice
 from games.poker import Holdem, betting
 from games.poker.cards import category, evaluate
 from games.poker.holdem import CALL, FIRST_BET, FOLD
@@ -26,7 +25,6 @@ from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.config.config import REBEL
 from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo
 from rebel_jax.tables.chips import Move as ChipMove
@@ -123,14 +121,14 @@ class Terminal:
   def __init__(self, agent: Any, ask: Callable[[str], str], say: Callable[[str], None], rng):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
     self._any_bet = isinstance(agent, NestedAgent | ChipSeat)
-    self._spot: Game = agent.game
+    self._spot: games.Game = agent.game
     self.dealer = Dealer(self._spot)
     agent.dealer = self.dealer
     self.score, self.seat = 0.0, 0
     self.record: list[str] = []
 
   @property
-  def game(self) -> Game:
+  def game(self) -> games.Game:
     """The rules, with the bets that were added in this hand."""
     return self.dealer.game
 
@@ -224,7 +222,7 @@ class Terminal:
   def holding(self, player: int, infostate: int) -> str:
     """Returns an infostate as a person reads it."""
     name = self.game.infostate_name(player, infostate)
-    if isinstance(self.game, LiarsDice) and self.game.num_faces <= len(_DIE):
+    if isinstance(self.game, games.LiarsDice) and self.game.num_faces <= len(_DIE):
       dice = [int(face) for face in self.game.dice()[infostate]]
       return f"{' '.join(_DIE[face] for face in dice)}  ({', '.join(str(f + 1) for f in dice)})"
     return self.in_suits(name)
@@ -319,15 +317,15 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
     ConfigError: it is not hold'em, a folder has that name, or a parameter is not allowed.
   """
   if os.path.isdir(options.checkpoint):
-    raise ConfigError(
+    raise allowed.ConfigError(
       f"checkpoint={options.checkpoint!r} is a game and a folder here; give "
       f"{os.path.join(os.curdir, options.checkpoint)!r} for the folder, or start elsewhere for the "
       "game"
     )
-  make = in_config_errors("game_params")(games.make)
+  make = allowed.in_config_errors("game_params")(games.make)
   game = make(options.checkpoint, **dict(options.game_params))
   if not isinstance(game, Holdem):
-    raise ConfigError(
+    raise allowed.ConfigError(
       f"checkpoint={options.checkpoint!r} is a game; of those only hold'em is solved to be played"
     )
   say("The game is solved, which takes some seconds; so does the answer to every new bet.")

@@ -9,7 +9,6 @@ import numpy as np
 
 import games
 import solvers
-from games import CHANCE, Game
 from games.arrays import checked
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
@@ -32,7 +31,7 @@ class UniformPlayer(Seat):
   """Moves at random, each legal move as likely as any other."""
 
   @checked
-  def __init__(self, game: Game, *, seed: int = 0):
+  def __init__(self, game: games.Game, *, seed: int = 0):
     super().__init__(seed)
     self.game = game
     self._begin()
@@ -131,7 +130,7 @@ def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) 
 
 @checked
 def play_match(
-  game: Game,
+  game: games.Game,
   first: Callable[[int], Seat],
   second: Callable[[int], Seat],
   *,
@@ -186,7 +185,7 @@ class PlayedGame:
     Both games of a duplicate pair draw their first choice from one seed, their second from another:
     what players do in between, or cards that are burned, do not shift it.
     """
-    while self.dealer.actor == CHANCE:
+    while self.dealer.actor == games.CHANCE:
       drawn = rng
       if self.luck is not None:
         drawn = np.random.default_rng((*self.luck, self.chances))
@@ -202,7 +201,7 @@ class PlayedGame:
 
 @checked
 def play_games(
-  game: Game,
+  game: games.Game,
   first: Callable[[int], Seat],
   second: Callable[[int], Seat],
   *,
@@ -250,7 +249,7 @@ def play_games(
   return tables
 
 
-def _check_players(game: Game, players: Sequence[Seat]) -> None:
+def _check_players(game: games.Game, players: Sequence[Seat]) -> None:
   """Checks that players who know rules or a tree know those of `game`, and policies; once each."""
   policies = {(id(x.tree), id(x.policy)): x for x in players if isinstance(x, PolicyPlayer)}
   for known in policies.values():
@@ -300,7 +299,7 @@ def estimate(
 
 
 def make_estimator(
-  game: Game, progress: Callable[[float], None] = lambda share: None
+  game: games.Game, progress: Callable[[float], None] = lambda share: None
 ) -> tuple[solvers.metrics.HandRecorder, str] | None:
   """Returns a recorder for `estimate`, and its value function in words; None for unfit games.
 

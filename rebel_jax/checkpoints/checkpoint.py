@@ -33,7 +33,6 @@ from rebel_jax import devices
 from rebel_jax.checkpoints import files
 from rebel_jax.config.allowed import ConfigError, RunError, in_config_errors
 from rebel_jax.config.config import Config
-from rebel_jax.devices import agree
 from rebel_jax.training.loop import TrainState, redistribute, saved_like, shardings
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
@@ -491,7 +490,7 @@ class CheckpointManager:
       if step in self._manager.all_steps():
         self._say_anew(path, about, metrics)
         return
-      if agree(path.exists()):  # Orbax would delete it
+      if devices.agree(path.exists()):  # Orbax would delete it
         raise FileExistsError("what has its name was not written by this run")
       items = {"params": state.params, "state": plain(state)}
       sums = {name: sum_of_arrays(item) for name, item in items.items()}
@@ -528,7 +527,7 @@ class CheckpointManager:
       said = {"about/metadata": _sealed(about | before), "metrics/metrics": metrics}
       for name, value in said.items():
         files.replace_text(path / name, json.dumps(value))
-    agree(True)  # the others read what the first process has written
+    devices.agree(True)  # the others read what the first process has written
     self._manager.reload()
 
   @contextlib.contextmanager

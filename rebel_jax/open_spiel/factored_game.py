@@ -12,7 +12,6 @@ from games.arrays import Positive, checked
 from games.build import MAX_BYTES, Bytes
 from games.game import CHANCE, Game
 from rebel_jax.open_spiel import histories
-from rebel_jax.open_spiel.histories import Budget
 from rebel_jax.open_spiel.public_nodes import (
   PASS,
   InfostatesMerge,
@@ -292,7 +291,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpielGame:
-  budget = Budget(game, max_bytes)
+  budget = histories.Budget(game, max_bytes)
   walked = histories.walk(game, max_histories=max_histories, budget=budget)
   left = budget.left
 

@@ -15,7 +15,6 @@ import jax
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import PRUNED, checkpoints_of, is_unfinished, read_about
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 
 RUNS = "runs"
@@ -148,7 +147,9 @@ def make_folder(preset: str, output_dir: str | None) -> Path:
 
 def _written(path: Path) -> contextlib.AbstractContextManager[None]:
   """Raises a ConfigError where a run cannot write to its folder."""
-  return in_config_errors(f"output_dir={str(path)!r} must be a folder that can be written", OSError)
+  return allowed.in_config_errors(
+    f"output_dir={str(path)!r} must be a folder that can be written", OSError
+  )
 
 
 def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
@@ -210,6 +211,9 @@ def lock(folder: Path) -> Iterator[None]:
   used = f"output_dir={str(folder)!r} is in use by another run; choose another folder"
   with file:
     # Some file systems are without locks.
-    with contextlib.suppress(OSError), in_config_errors(used, BlockingIOError, reason=False):
+    with (
+      contextlib.suppress(OSError),
+      allowed.in_config_errors(used, BlockingIOError, reason=False),
+    ):
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     yield

@@ -27,7 +27,6 @@ from rebel_jax import devices
 from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, ConfigError, DeepCFR
-from rebel_jax.devices import share
 from rebel_jax.training.loop import Report, TrainState
 
 Commands = list[dict[str, Any]]
@@ -370,7 +369,7 @@ class Pace:
     examples, seconds = 0, _CAREFULLY * (limit - elapsed)
     if elapsed >= _LOOK * limit and self.left(step) > seconds > 0:
       examples = self.affordable(step, seconds)
-    examples = share(examples)
+    examples = devices.share(examples)
     self.shortened = examples > 0
     if self.shortened:
       self.config = self.config.replace(examples=examples)

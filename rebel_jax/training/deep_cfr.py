@@ -20,7 +20,6 @@ from games.public_tree import Array, largest_payoff
 from rebel_jax.networks.value import answers
 from rebel_jax.training import replay as replays
 from rebel_jax.training.loop import DEVICES, Report, Trainer, TrainState, learn_once, nothing
-from rebel_jax.training.replay import Replay
 from rebel_jax.training.targets.moves import MoveExamples
 from rebel_jax.training.targets.target import LearnerStats, Target, with_decay_steps
 from solvers import node_info
@@ -256,7 +255,7 @@ class DeepTrainer(Trainer):
     )
 
   def learn(
-    self, target: Target, table: Decisions, learned: Any, replay: Replay, key: jax.Array
+    self, target: Target, table: Decisions, learned: Any, replay: replays.Replay, key: jax.Array
   ) -> tuple[Any, Any, LearnerStats]:
     """Takes an iteration's gradient steps from parameters, optimizer state and zero statistics."""
 

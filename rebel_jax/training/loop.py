@@ -13,7 +13,6 @@ from jax.sharding import PartitionSpec as P
 
 from rebel_jax.training import replay as replays
 from rebel_jax.training.chain_play import ChainLanes, ChainPlay
-from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes, SelfPlay
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
 from solvers import tuning
@@ -42,7 +41,7 @@ class TrainState(NamedTuple):
   params: dict[str, Any]
   optimizer_state: dict[str, Any]
   lanes: Any
-  replay: dict[str, Replay]
+  replay: dict[str, replays.Replay]
   keys: jax.Array
   step: jax.Array
   solves: jax.Array
@@ -321,7 +320,7 @@ def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
   kinds: dict[type, Callable[[Any, int], Any]] = {
     Lanes: redistribute_lanes,
     ChainLanes: redistribute_growing,
-    Replay: redistribute_replay,
+    replays.Replay: redistribute_replay,
   }
   dealt = jax.tree.map(
     lambda part: kinds[type(part)](part, num_devices) if type(part) in kinds else part,
@@ -373,7 +372,7 @@ def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
   return lanes._replace(**games, **queue)
 
 
-def redistribute_replay(replay: Replay, num_devices: int, first: Any = 0) -> Replay:
+def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0) -> replays.Replay:
   """Deals the examples of all devices' buffers out over `num_devices`, by age.
 
   Args:
@@ -412,7 +411,7 @@ def redistribute_replay(replay: Replay, num_devices: int, first: Any = 0) -> Rep
     dealt[new_devices, new_slots] = x[devices, slots]
     return dealt
 
-  return Replay(jax.tree.map(deal, replay.examples), cast(Any, new_added))
+  return replays.Replay(jax.tree.map(deal, replay.examples), cast(Any, new_added))
 
 
 def redistribute_keys(key_data: np.ndarray, num_devices: int) -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from games import PADDING, PublicTree
 from games.public_tree import Array
@@ -443,11 +442,11 @@ def in_pieces(serve: Callable, groups: Any, active: jax.Array, piece: int) -> An
   def body(i: jax.Array, done: Any) -> Any:
     # The last piece may begin among the lanes of the one before it, and does these again.
     start = jnp.minimum(i * piece, capacity - piece)
-    cut = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, start, piece), groups)
+    cut = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, piece), groups)
     return jax.tree.map(
-      lambda x, y: lax.dynamic_update_slice_in_dim(x, y, start, axis=0), done, serve(cut)
+      lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, start, axis=0), done, serve(cut)
     )
 
   like = jax.eval_shape(serve, jax.tree.map(lambda x: x[:piece], groups))
   empty = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape[1:]), x.dtype), like)
-  return lax.fori_loop(0, -(-active.sum() // piece), body, empty)
+  return jax.lax.fori_loop(0, -(-active.sum() // piece), body, empty)
