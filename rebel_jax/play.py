@@ -16,9 +16,7 @@ import tyro
 
 import games
 import solvers
-from games.poker import Holdem, betting
-from games.poker.cards import category, evaluate
-from games.poker.holdem import CALL, FIRST_BET, FOLD
+from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, category, evaluate
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher
 from rebel_jax.agents.belief_agent import StreetSearcher

@@ -19,8 +19,7 @@ import numpy as np
 
 from games import PADDING, PublicTree
 from games.arrays import checked
-from games.poker import betting
-from games.poker.holdem import Holdem
+from games.poker import Holdem, betting
 from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config.allowed import ConfigError, check_algorithm

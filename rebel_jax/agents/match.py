@@ -11,7 +11,7 @@ import games
 import solvers
 from games.arrays import checked
 from games.origin import check_tree_of
-from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
+from games.poker import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.belief_agent import Agent
 from rebel_jax.agents.dealer import (
   Dealer,

@@ -31,7 +31,6 @@ from rebel_jax.training.setup import (
   make_search_policy,
   make_subgames,
 )
-from solvers.leaf_values import LeafQuery
 from solvers.search import (
   FoundSubgames,
   Sampled,
@@ -243,9 +242,9 @@ def _of_trajectories(values: list[float]) -> dict[str, Any]:
   return {"exploitability": mean, "exploitability_spread": spread, "trajectories": len(values)}
 
 
-def _query(features: jax.Array, beliefs: jax.Array) -> LeafQuery:
+def _query(features: jax.Array, beliefs: jax.Array) -> solvers.LeafQuery:
   """Returns a question about public states from player 0's seat."""
-  return LeafQuery(features, 0, beliefs)
+  return solvers.LeafQuery(features, 0, beliefs)
 
 
 class KeptPlaythroughs:

@@ -26,9 +26,8 @@ from rebel_jax.evaluation.measurement import Measurement, Show
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
-from solvers import tuning
-from solvers.algorithms.cfr import Algorithm
-from solvers.leaf_values import LeafValues, normalise_beliefs
+from solvers import Algorithm, LeafValues, tuning
+from solvers.leaf_values import normalise_beliefs
 from solvers.search import (
   SearchPolicy,
   TemplateStage,

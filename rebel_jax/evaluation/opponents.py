@@ -9,8 +9,7 @@ import numpy as np
 
 from games import PublicTree
 from games.arrays import unknown_name
-from games.poker import betting
-from games.poker.cards import Deck, evaluate
+from games.poker import Deck, betting, evaluate
 
 Wish = str | int  # "fold", "call" (or check), or the chips that a raise is to
 _BET_ABOVE = 0.65  # share of the pot

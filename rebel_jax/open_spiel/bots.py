@@ -7,8 +7,7 @@ import numpy as np
 import pyspiel
 
 from games import Game, build_public_tree
-from games.poker.cards import NUM_HOLE_CARDS, Deck
-from games.poker.holdem import Holdem
+from games.poker import NUM_HOLE_CARDS, Deck, Holdem
 from rebel_jax.agents.dealer import Move, prepare
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.policies import SpielMove, find_moves, load_game

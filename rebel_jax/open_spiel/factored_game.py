@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyspiel
 
-from games import PublicTree, build_public_tree
+from games import CHANCE, Game, PublicTree, build_public_tree
 from games.arrays import Positive, checked
 from games.build import MAX_BYTES, Bytes
-from games.game import CHANCE, Game
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.public_nodes import (
   PASS,

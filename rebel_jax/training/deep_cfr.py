@@ -23,8 +23,7 @@ from rebel_jax.training.loop import DEVICES, Report, Trainer, TrainState, learn_
 from rebel_jax.training.targets.moves import MoveExamples
 from rebel_jax.training.targets.target import LearnerStats, Target, with_decay_steps
 from solvers import node_info
-from solvers.sweeps import make_problem
-from solvers.sweeps.problem import per_unit_of_mass
+from solvers.sweeps import make_problem, per_unit_of_mass
 from solvers.xla import Work
 
 _ROUNDING = 1e-6

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 
 from games import PADDING, PublicTree
 from games.public_tree import Array
-from solvers import LeafValues
-from solvers.algorithms.cfr import Algorithm
+from solvers import Algorithm, LeafValues
 from solvers.algorithms.regret_rules import Exponent
 from solvers.search import (
   Roots,
