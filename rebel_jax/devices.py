@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import psutil
 
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config import Config, ConfigError
 from solvers import native
 from solvers.xla import num_cores
 

@@ -18,8 +18,7 @@ from rebel_jax import flags
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.config import Config, ConfigError, DeepCFR, allowed
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search

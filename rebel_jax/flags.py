@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 import tyro
 
 from rebel_jax import devices
-from rebel_jax.config import allowed
-from rebel_jax.config.config import KINDS, Search
+from rebel_jax.config import KINDS, Search, allowed
 from rebel_jax.runs.display import CLOSED_PIPE, Display, Interrupted, watch
 from rebel_jax.tables.acpc import TableError
 

@@ -22,8 +22,7 @@ from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed
-from rebel_jax.config.config import REBEL
+from rebel_jax.config import REBEL, allowed
 from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo
 from rebel_jax.tables.chips import Move as ChipMove
 from rebel_jax.tables.players import TreePlayer

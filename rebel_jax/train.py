@@ -21,9 +21,15 @@ import games
 import solvers
 from rebel_jax import devices, flags
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError, check_kind
-from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
+from rebel_jax.config import (
+  PRESETS,
+  Config,
+  ConfigError,
+  allowed,
+  check_kind,
+  get_preset,
+  on_this_device,
+)
 from rebel_jax.runs import folders
 from rebel_jax.runs.display import CLOSED_PIPE, LOST, Display, resume_command
 from solvers import tuning

@@ -31,7 +31,7 @@ from rebel_jax.agents.dealer import (
   prepare,
 )
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
-from rebel_jax.config.config import DeepCFR
+from rebel_jax.config import DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator, ChainEvaluator
 from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import made_on_device, make_search

@@ -31,8 +31,7 @@ from jax.sharding import Mesh
 from games.arrays import checked, short
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
-from rebel_jax.config.allowed import ConfigError, RunError, in_config_errors
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config, ConfigError, RunError, in_config_errors
 from rebel_jax.training.loop import TrainState, redistribute, saved_like, shardings
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params

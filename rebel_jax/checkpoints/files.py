@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from rebel_jax.config.allowed import in_config_errors
+from rebel_jax.config import in_config_errors
 
 # Neither a FIFO without a writer nor a link to elsewhere is opened; systems without these have 0.
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC"))

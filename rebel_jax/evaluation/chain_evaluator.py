@@ -14,7 +14,7 @@ import numpy as np
 
 import solvers
 from games import TERMINAL, Game
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.chain_play import search_decisions, won_by

@@ -15,8 +15,7 @@ import solvers
 from games import Game, PublicTree
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
-from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.config import Config, ConfigError, DeepCFR, in_config_errors
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite

@@ -21,7 +21,7 @@ from games import CHANCE, PublicTree
 from games.poker import Holdem
 from games.poker.dealing import draw_cards
 from games.template import Templates
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Show
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues

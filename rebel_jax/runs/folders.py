@@ -14,8 +14,7 @@ import jax
 
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import PRUNED, checkpoints_of, is_unfinished, read_about
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config import Config, ConfigError, allowed
 
 RUNS = "runs"
 # What a run writes into its folder.

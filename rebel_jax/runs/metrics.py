@@ -25,8 +25,7 @@ import optax
 
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.config import Config, ConfigError, DeepCFR, allowed
 from rebel_jax.training.loop import Report, TrainState
 
 Commands = list[dict[str, Any]]

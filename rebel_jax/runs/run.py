@@ -14,9 +14,7 @@ import jax
 
 from rebel_jax import devices
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import name_of, paper_exploitability
+from rebel_jax.config import Config, ConfigError, allowed, name_of, paper_exploitability
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import folders, metrics

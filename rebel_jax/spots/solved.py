@@ -26,8 +26,7 @@ from games.poker.lines.lines import DECISION, betting_lines
 from games.poker.lines.rounding import Columns, Shape
 from games.poker.notation import parse_donk, parse_range, parse_sizes
 from rebel_jax.checkpoints import files
-from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.config import ConfigError, allowed, in_config_errors
 from rebel_jax.devices import memory
 
 _BOARDS = (3, 4, 5)  # cards

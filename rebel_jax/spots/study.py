@@ -23,7 +23,7 @@ from games.poker.lines.boards import NONE
 from games.poker.made_hands import NO_DRAW, draws, made_hands
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config import ConfigError
 from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot
 from solvers.sweeps import (
   Levels,

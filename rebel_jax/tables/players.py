@@ -12,7 +12,7 @@ from games.poker.variation import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.config import ConfigError, in_config_errors
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent
 from rebel_jax.tables.chips import (
   Call,

@@ -11,8 +11,7 @@ import solvers
 from games import Game, build_public_tree, tabulate
 from games.build import check_size
 from games.poker import Holdem
-from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError, DeepCFR, PerfectSearch
+from rebel_jax.config import Config, ConfigError, DeepCFR, PerfectSearch, in_config_errors
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
 from rebel_jax.networks.value import (
   NETWORKS,

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from games import Game
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from rebel_jax.networks.value import MoveNetwork
 from rebel_jax.training.targets.target import Learner, Networks, Target, TargetMaker, array
 

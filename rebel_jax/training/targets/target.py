@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from games import Game
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import MoveNetwork, PolicyNetwork, ValueNetwork, ValuePolicyNetwork
 from solvers.search import Stage
