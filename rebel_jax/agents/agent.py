@@ -203,7 +203,6 @@ class AverageSearcher:
   @checked
   def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):
     """Computes the policy from what `rebel_jax.load` gave; the rest is not looked at."""
-    del num_games, seed
     config = checked_numbers(policy).config
     network = AverageEvaluator(config)
     self.game, self.tree = config.make_game(), network.tree

@@ -320,7 +320,6 @@ class AverageEvaluator:
     self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
   ) -> Measurement:
     """Returns the exploitability, in which nothing is sampled."""
-    del seed, final, show
     policy = self.policy(params)
     if not jax.numpy.isfinite(policy).all():
       raise ConfigError("the network's probabilities are not finite")

@@ -248,7 +248,6 @@ class ValueNetwork(nn.Module):
 
   def unit(self, features: jax.Array) -> jax.Array | None:
     """Returns the unit of values in the loss, `[R, 1]`; None for the game's own units."""
-    del features
     return None
 
 

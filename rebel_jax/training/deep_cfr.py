@@ -9,7 +9,7 @@ as it gets there.
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from games.public_tree import Array, largest_payoff
 from rebel_jax.networks.value import answers
 from rebel_jax.training import replay as replays
 from rebel_jax.training.loop import DEVICES, Report, Trainer, TrainState, learn_once, nothing
-from rebel_jax.training.targets.moves import MoveExamples
+from rebel_jax.training.targets.moves import MoveExamples, Samples
 from rebel_jax.training.targets.target import LearnerStats, Target, with_decay_steps
 from solvers import node_info
 from solvers.sweeps import make_problem, per_unit_of_mass
@@ -124,20 +124,6 @@ def make_decisions(game: Game) -> Decisions:
   )
 
 
-class Samples(NamedTuple):
-  """What a memory keeps of infostates that traversals visited; arrays `[E, ...]`.
-
-  Attributes:
-    infostate: its number, see `Decisions`.
-    weight: of its errors.
-    numbers: `[E, M]` advantages in units of the largest payoff, or probabilities.
-  """
-
-  infostate: Any
-  weight: Any
-  numbers: Any
-
-
 def matched(advantages: jax.Array, legal: jax.Array) -> jax.Array:
   """Matches regrets to advantages `[D, M, H]`; where none is positive the highest moves are made.
 
@@ -167,12 +153,10 @@ class Traversals:
 
   def init(self, table: Decisions, key: jax.Array) -> Any:
     """Returns nothing: a traversal is over within its step."""
-    del table, key
     return ()
 
   def work(self, table: Decisions) -> Work:
     """Returns networks: their learning takes nearly all of a step."""
-    del table
     return Work.NETWORKS
 
   def draw(self, key: jax.Array, policy: jax.Array) -> jax.Array:
@@ -235,11 +219,6 @@ class DeepTrainer(Trainer):
 
   self_play: Any
   alternating: bool = True
-
-  def kept(self, target: Target) -> Samples:
-    """Returns the shapes and dtypes of one sample in the target's memory."""
-    numbers = target.example.numbers
-    return Samples(jax.ShapeDtypeStruct((), jnp.int32), target.example.weight, numbers)
 
   def examples(self, table: Decisions, samples: Samples) -> MoveExamples:
     """Returns samples with the inputs of networks."""

@@ -112,10 +112,6 @@ class Trainer:
     inputs = self, mesh, np.int32(1), table, state
     return _runs.of(self.work(table, mesh), *inputs).lower(*inputs).compile()
 
-  def kept(self, target: Target) -> Any:
-    """Returns shapes and dtypes of what the target's buffer holds of an example."""
-    return target.example
-
   def share(self, target: Target) -> int:
     """Returns how many examples of a gradient step are one device's."""
     return target.learner.batch_size // jax.lax.psum(1, DEVICES)
@@ -208,18 +204,15 @@ def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> Tr
   params_key, play_key = jax.random.split(jax.random.key(seed))
   params = init_params(trainer.targets, params_key)
 
-  def on_each(x):
-    return jnp.broadcast_to(x, (num_devices, *x.shape))
-
   lane_keys = jax.random.split(jax.random.fold_in(play_key, 1), num_devices)
   replay = {
-    t.name: replays.make_replay(trainer.kept(t), trainer.buffer_size) for t in trainer.targets
+    t.name: replays.make_replay(t.kept or t.example, trainer.buffer_size) for t in trainer.targets
   }
   return TrainState(
     params=params,
     optimizer_state={t.name: t.learner.optimizer().init(params[t.name]) for t in trainer.targets},
     lanes=jax.vmap(functools.partial(trainer.self_play.init, table))(lane_keys),
-    replay=jax.tree.map(on_each, replay),
+    replay=jax.tree.map(lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), replay),
     keys=jax.random.split(play_key, num_devices),
     step=jnp.zeros((), jnp.int32),
     solves=jnp.zeros((), jnp.int32),
