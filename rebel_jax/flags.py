@@ -13,7 +13,7 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -24,6 +24,24 @@ from rebel_jax.tables.acpc import TableError
 
 T = TypeVar("T")
 _LEAST_WIDTH = 40  # of a terminal: with much less, tyro does not end
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+  """Options of the searches of a command's agent.
+
+  Attributes:
+    iterations: Iterations of each of the agent's searches; one player's update is one.
+    algorithm: What the agent searches with; None for the run's eval_algorithm.
+    simulations: Simulations of each search of a network whose searches grow trees; None for
+      half of the run's eval_iterations.
+    per_update: Simulations for each update of such searches; None for one.
+  """
+
+  iterations: Annotated[int, allowed.iterations()] = 1_024
+  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
+  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
+  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
 
 
 def parse(

@@ -34,18 +34,13 @@ _SUITS = str.maketrans({"s": "♠", "h": "♥", "d": "♦", "c": "♣"})
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(flags.SearchOptions):
   """Play against the agent in the terminal.
 
   Attributes:
     checkpoint: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, the
       name of a network that comes with the package, or a hold'em game, which is then solved: that
       agent answers bets of any size.
-    iterations: Iterations of each of the agent's searches and solves; one player's update is one.
-    algorithm: What the agent searches with; None for the run's eval_algorithm.
-    simulations: Simulations of each search of a network whose searches grow trees; None for
-      half of the run's eval_iterations.
-    per_update: Simulations for each update of such searches; None for one.
     game_params: Parameters of the game to change, such as stack 9000: the agent then plays a spot
       that it was not trained for.
     seat: Your seat, 0 or 1; None to change seats every game.
@@ -54,10 +49,6 @@ class Options:
   """
 
   checkpoint: Annotated[str, tyro.conf.Positional, allowed.text("CHECKPOINT")]
-  iterations: Annotated[int, allowed.iterations()] = 1_024
-  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
-  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
-  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
   seat: Annotated[int | None, allowed.optional(allowed.integer(0, 1))] = None
   games: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
