@@ -6,12 +6,10 @@ argument is not allowed or the run cannot be read; 130 it was interrupted.
 
 import dataclasses
 import json
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
-import tyro
 
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
@@ -49,9 +47,9 @@ class Options(flags.SearchOptions):
     json: Print one JSON object on standard output instead of a sentence.
   """
 
-  run: Annotated[str, tyro.conf.Positional, allowed.text("RUN")]
-  host: Annotated[str, tyro.conf.Positional, allowed.text("HOST")]
-  port: Annotated[int, tyro.conf.Positional, allowed.integer(1, 65_535)]
+  run: Annotated[str, allowed.Positional, allowed.text("RUN")]
+  host: Annotated[str, allowed.Positional, allowed.text("HOST")]
+  port: Annotated[int, allowed.Positional, allowed.integer(1, 65_535)]
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
   iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = dataclasses.field(
     default=None, kw_only=True
@@ -118,4 +116,4 @@ main = flags.entry(
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

@@ -6,7 +6,6 @@ argument is not allowed; 130 it was interrupted.
 
 import dataclasses
 import json
-import sys
 from typing import Annotated
 
 from rebel_jax import flags
@@ -80,4 +79,4 @@ main = flags.entry("acpc_dealer", Options, _run)
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

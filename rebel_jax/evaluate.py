@@ -5,13 +5,10 @@ it was interrupted, and the playthroughs so far are measured.
 """
 
 import dataclasses
-import signal
-import sys
 import time
 from typing import Annotated, Any
 
 import jax
-import tyro
 
 import solvers
 from rebel_jax import flags
@@ -57,7 +54,7 @@ class Options(flags.SearchOptions):
     json: Print one JSON object on standard output instead of a table.
   """
 
-  checkpoint: Annotated[str, tyro.conf.Positional, allowed.text("CHECKPOINT")]
+  checkpoint: Annotated[str, allowed.Positional, allowed.text("CHECKPOINT")]
   playthroughs: Annotated[int, allowed.integer(1, 2**24)] = 1_024
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
   depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
@@ -184,7 +181,7 @@ def _run(options: Options) -> int:
   ]
   titles = "exploitability of the searching agent", "what the searching agent wins"
   flags.say(result, options.json, titles["hands" in result], rows)
-  return 128 + signal.SIGINT if "interrupted" in result else 0
+  return flags.INTERRUPTED if "interrupted" in result else 0
 
 
 main = flags.entry(
@@ -197,4 +194,4 @@ main = flags.entry(
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

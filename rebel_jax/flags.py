@@ -23,6 +23,7 @@ from rebel_jax.runs.display import CLOSED_PIPE, Display, Interrupted, watch
 from rebel_jax.tables.acpc import TableError
 
 T = TypeVar("T")
+INTERRUPTED = 128 + signal.SIGINT  # the exit code
 _LEAST_WIDTH = 40  # of a terminal: with much less, tyro does not end
 
 

@@ -6,16 +6,12 @@ interrupted, and the parts that were played are printed.
 
 import contextlib
 import dataclasses
-import functools
-import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import jax
 import numpy as np
-import tyro
 
 from games import Game
 from games.poker import Holdem
@@ -54,8 +50,8 @@ class Options:
     json: Print one JSON object on standard output instead of a table.
   """
 
-  a: Annotated[str, tyro.conf.Positional, allowed.text("A")]
-  b: Annotated[str, tyro.conf.Positional, allowed.text("B")]
+  a: Annotated[str, allowed.Positional, allowed.text("A")]
+  b: Annotated[str, allowed.Positional, allowed.text("B")]
   hands: Annotated[int, allowed.integer(4, 2**20)] = 1_000
   iterations: Annotated[int, allowed.iterations()] = 256
   duplicate: bool = False
@@ -90,7 +86,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     shown.show("compiling", 0.0)
     estimator = None
     if known and game.written:
-      estimator = match.make_estimator(game, functools.partial(shown.show, "value function"))
+      estimator = match.make_estimator(game, lambda share: shown.show("value function", share))
     at_once = min([options.hands, *(x.most_games for x in searchers.values() if x.most_games)])
     # Parts of the hands, for what agents remember of each takes memory.
     parts = np.array_split(np.arange(options.hands // 2), -(-options.hands // at_once))
@@ -183,7 +179,7 @@ def _run(options: Options) -> int:
   said = ("a", "b", "hands", "iterations", "duplicate", "seed", "game", "seconds", "device")
   rows += [(name, str(result[name])) for name in said]
   flags.say(result, options.json, "match", rows)
-  return 0 if result["hands"] == options.hands else 128 + signal.SIGINT
+  return 0 if result["hands"] == options.hands else flags.INTERRUPTED
 
 
 main = flags.entry(
@@ -192,4 +188,4 @@ main = flags.entry(
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

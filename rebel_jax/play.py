@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import numpy as np
-import tyro
 
 import games
 import solvers
@@ -48,7 +47,7 @@ class Options(flags.SearchOptions):
     seed: Seed of deals and of the agent; None for another one each time.
   """
 
-  checkpoint: Annotated[str, tyro.conf.Positional, allowed.text("CHECKPOINT")]
+  checkpoint: Annotated[str, allowed.Positional, allowed.text("CHECKPOINT")]
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
   seat: Annotated[int | None, allowed.optional(allowed.integer(0, 1))] = None
   games: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
@@ -377,4 +376,4 @@ main = flags.entry(
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import math
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -215,7 +214,7 @@ def _run(options: Options) -> int | None:
   if options.boards is not None:
     text, whole = report_boards(options, Display(stderr=True))
     print(text)
-    return 0 if whole else 128 + signal.SIGINT
+    return 0 if whole else flags.INTERRUPTED
   with Signals() as signals:
     solved = find(options, Display(stderr=True), signals)
   if options.output is not None:  # saved before anything else can go wrong
@@ -246,4 +245,4 @@ main = flags.entry("spot", Options, _run)
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

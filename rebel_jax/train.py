@@ -181,4 +181,4 @@ def _run(argv: Sequence[str], started: float) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

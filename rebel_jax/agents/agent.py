@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import Game
 from games.arrays import (
   Positive,
   checked,
@@ -81,7 +80,7 @@ class ChainSearcher:
     if self._room == 1 and isinstance(ground, TreeGround):
       # Small trees for small parts compile anew, and spare one game little.
       ground = dataclasses.replace(ground, parts=None)
-    self.rules: Game = ground.rules
+    self.rules = ground.rules
     self.most_games = None if self.game.written else MOST_GAMES
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
     self._ground = jax.tree.map(jnp.asarray, ground)

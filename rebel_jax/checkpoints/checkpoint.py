@@ -11,9 +11,7 @@ Orbax 0.12 reported 27 and read back other numbers for 6, without a word.
 """
 
 import contextlib
-import functools
 import json
-import math
 import os
 import re
 import shutil
@@ -315,8 +313,8 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
 
 def abstract_params(config: Config) -> Any:
   """Returns shapes and types of the networks' parameters."""
-  init = functools.partial(init_params, make_targets(config, config.make_game()))
-  return jax.eval_shape(init, jax.random.key(0))
+  targets = make_targets(config, config.make_game())
+  return jax.eval_shape(lambda key: init_params(targets, key), jax.random.key(0))
 
 
 # Networks that come with the package: `pretrained/NAME/params.npz` and `about.json`.
@@ -542,7 +540,7 @@ class CheckpointManager:
 
 def _exploitability(metrics: dict[str, float | None]) -> float:
   value = metrics.get("exploitability")
-  return math.inf if value is None else value
+  return np.inf if value is None else value
 
 
 def _sealed(about: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ misses) is an outcome of a chance node that follows.
 """
 
 import dataclasses
-import functools
 import re
 from collections import deque
 from typing import Any
@@ -38,7 +37,7 @@ class Step:
   """One history's way through a public state: to the history after its move, or it waits.
 
   Attributes:
-    before, after: the histories.
+    after: the history that it leads to.
     actor: 0, 1 or `CHANCE`; `PASS` while the history waits.
     action: the last action of `after` unless the history waits.
     target: what it leads to: ("state", time, public state), or for an end of the game ("end",
@@ -47,7 +46,6 @@ class Step:
     unit: what each player knows once it has moved.
   """
 
-  before: int
   after: int
   actor: int
   action: int
@@ -121,7 +119,7 @@ class Timeline:
       known = self.keys(before, moment)
       if self._time[before] > moment:
         target: Target = ("state", moment + 1, self._public[moment + 1][before])
-        steps.append(Step(before, before, PASS, PASS, target, known, known))
+        steps.append(Step(before, PASS, PASS, target, known, known))
         continue
       actor = self._actor[before]
       for after in self._children[self._starts[before] : self._starts[before + 1]]:
@@ -133,7 +131,7 @@ class Timeline:
           else ("state", moment + 1, self._public[moment + 1][after])
         )
         unit = replace_key(known, actor, (known[actor][0], action)) if moves else known
-        steps.append(Step(before, after, actor, action, target, known, unit))
+        steps.append(Step(after, actor, action, target, known, unit))
     return steps
 
   def keys(self, history: int, moment: int) -> Keys:
@@ -266,7 +264,7 @@ class PublicNodes:
   def _add_root(self, moment: int, members: list[int]) -> tuple[np.ndarray, np.ndarray]:
     keys = [self._timeline.keys(h, moment) for h in members]
     own = [{k[p] for k in keys} for p in (0, 1)]
-    ordered = [sorted(own[p], key=functools.partial(self._timeline.order, p)) for p in (0, 1)]
+    ordered = [sorted(own[p], key=lambda key, p=p: self._timeline.order(p, key)) for p in (0, 1)]
     first, second = ({key: i for i, key in enumerate(some)} for some in ordered)
     numbers = first, second
     joint = self._sum_nature(members, keys, numbers)

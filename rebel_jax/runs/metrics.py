@@ -9,7 +9,6 @@ import contextlib
 import csv
 import dataclasses
 import json
-import math
 import os
 import platform
 import subprocess
@@ -333,7 +332,7 @@ class Pace:
     """
     config = config or self.config
     if not self._work:
-      return math.inf
+      return np.inf
     steps = work(config, config.num_steps) - work(config, step)
     return steps * self._seconds / self._work + self.evaluation * _evaluations(config, step)
 

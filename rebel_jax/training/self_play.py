@@ -1,7 +1,6 @@
 """Self-play: many lanes, each solving the subgame it is in and moving on (ReBeL, algorithm 2)."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -309,7 +308,7 @@ def _serve(
     searched, following = serve(layer.num_rows, groups)
   else:
     rows = min(layer.num_rows, layer.piece * stage.most_live)
-    searched, following = in_pieces(functools.partial(serve, rows), groups, active, layer.piece)
+    searched, following = in_pieces(lambda group: serve(rows, group), groups, active, layer.piece)
   leaves = (jnp.asarray(searched[-1].trees.leaf_actor) != PADDING).sum(axis=1, dtype=jnp.int32)
   num_rows = jnp.where(active, leaves, 0).sum()
   next_roots, next_beliefs = where_lanes(active, following, here)
