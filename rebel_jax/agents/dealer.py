@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games import CHANCE, TERMINAL, Game, PublicTree
+from games import CHANCE, TERMINAL, Array, Game, PublicTree
 from games.arrays import Count, Player, checked
 from games.origin import origin_of
 from games.poker import CALL, FIRST_BET, FOLD, Holdem
-from games.public_tree import Array
 from solvers import Resolve, answer_bet, validation
 from solvers.resolving import Placer, Widened
 

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import Game, PublicTree, build_public_tree
-from games.public_tree import Array, largest_payoff
+from games import Array, Game, PublicTree, build_public_tree
+from games.public_tree import largest_payoff
 from rebel_jax.networks.value import answers
 from rebel_jax.training import replay as replays
 from rebel_jax.training.loop import DEVICES, Report, Trainer, TrainState, learn_once, nothing

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from games import PADDING, PublicTree
-from games.public_tree import Array
+from games import PADDING, Array, PublicTree
 from solvers import Algorithm, LeafValues
 from solvers.algorithms.regret_rules import Exponent
 from solvers.search import (
