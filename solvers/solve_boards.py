@@ -11,6 +11,7 @@ from games.poker.lines import Lines
 from solvers import loop, tuning
 from solvers.algorithms.by_boards import BoardsState, ByBoards
 from solvers.sweeps.lines.parts import AXIS, join_parts, layout, make_parted_problem
+from solvers.sweeps.problem import Lock
 from solvers.xla import Programs, Work
 
 _EVERYWHERE: Any = PartitionSpec()
@@ -19,7 +20,7 @@ _STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED)
 
 
 def boards_on(
-  lines: Lines, algorithm: ByBoards, devices: Sequence[jax.Device] | None
+  lines: Lines, algorithm: ByBoards, devices: Sequence[jax.Device] | None, lock: Lock | None = None
 ) -> tuple[Callable[[int], jax.Array], Callable[[], Any]]:
   """Returns two functions that solve lines of more than one round of betting, step by step.
 
@@ -30,7 +31,7 @@ def boards_on(
   chosen = list(jax.local_devices() if devices is None else devices)[:boards]
   mesh = Mesh(np.array(chosen), (AXIS,))
   work = Work.BOARDS if tuning.on_cpu() else Work.PLAIN
-  problem = _part_boards(lines, mesh.size)
+  problem = _part_boards(lines, mesh.size, lock)
   shardings = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.device_put(problem, shardings)
   state = _begin[work](problem, algorithm, mesh)

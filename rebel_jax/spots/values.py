@@ -68,6 +68,7 @@ class Values:
   def __init__(self, lines: Lines, columns: LineMap, policy: Sequence[Any]):
     self._lines, self._map, self._policy = lines, columns, policy
     self._last = len(lines.streets) - 1
+    self._spans = [own.groups for own in columns.boards]
     self._above: tuple[Rows, Rows] = ({}, {}), ({}, {})
     self._on_board = functools.lru_cache(64)(self._sweep)
     for street in range(self._last):
@@ -97,7 +98,7 @@ class Values:
 
   def _group(self, street: int, board: int) -> tuple[Any, int]:
     """Returns a board's group and its place among the boards of that."""
-    spans = self._map.boards[street].groups
+    spans = self._spans[street]
     number = next(k for k, (_, stop) in enumerate(spans) if board < stop)
     return self._lines.streets[street].groups[number], board - spans[number][0]
 

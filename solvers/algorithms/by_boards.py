@@ -233,7 +233,7 @@ class ByBoards:
       rows = tuple(x * decay + y for x, y in zip(rows, newest, strict=True))
     policy = list(chunk.uniform_policy())
     for index, row in zip(_levels(chunk, player), rows, strict=True):
-      policy[index] = chunk.normalise_rows(index, player, row)
+      policy[index] = chunk.normalise_rows(index, player, row, free=False)
     return tuple(policy)
 
   def average_policy(self, problem: PartedProblem, state: BoardsState) -> Any:
