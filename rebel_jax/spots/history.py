@@ -1,7 +1,6 @@
 """A hand that was played, read into a spot: PHH files and PokerStars' text, by pokerkit."""
 
 import contextlib
-import importlib.util
 import io
 import warnings
 from decimal import Decimal
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rebel_jax.checkpoints import files
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 
 STREETS = ("flop", "turn", "river")
 
@@ -37,10 +36,10 @@ def read_history(path: str, street: str | None = None) -> History:
     ConfigError: pokerkit is not installed, the file is of another kind, or two players with chips
       did not see that street.
   """
-  if importlib.util.find_spec("pokerkit") is None:
-    raise ConfigError("history needs pokerkit: pip install 'rebel-jax[histories]'")
-  from pokerkit import HandHistory
-
+  with in_config_errors(
+    "history needs pokerkit: pip install 'rebel-jax[histories]'", ImportError, reason=False
+  ):
+    from pokerkit import HandHistory
   name = f"history={path!r}"
   with (
     files.reading(name, "a hand of no-limit hold'em"),

@@ -54,6 +54,9 @@ class Spot:
     donk_bets: Sizes of a first bet into who bet last on the street before, with | between streets
       after the first; - for none.
     near_all_in: Bets of at least this percentage of the chips left become all-in.
+    add_all_in: All-in is a move wherever the chips left are at most this percentage of the pot.
+    merge: Of two sizes whose pots after a call differ by at most this percentage the one listed
+      first is kept.
     min_bet: The smallest bet, in chips.
     rake: Percentage of every pot that the house takes.
     rake_cap: The most that it takes, in chips.
@@ -73,6 +76,8 @@ class Spot:
   ip_bets: Annotated[str | None, allowed.optional(TEXT)] = None
   donk_bets: Annotated[str | None, allowed.optional(TEXT)] = None
   near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
+  add_all_in: Annotated[float | None, allowed.optional(allowed.number(100_000))] = None
+  merge: Annotated[float | None, allowed.optional(allowed.number(100))] = None
   min_bet: Annotated[int, allowed.integer(1)] = 1
   rake: Annotated[float, allowed.number(50, zero=True)] = 0.0
   rake_cap: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
@@ -122,12 +127,15 @@ class Spot:
     sizes = {
       name: parse_sizes(x, rounds, field=name) for name, x in fields.items() if x is not None
     }
-    near = None if self.near_all_in is None else self.near_all_in / 100
+    shares: Any = {
+      name: None if getattr(self, name) is None else getattr(self, name) / 100
+      for name in ("near_all_in", "add_all_in", "merge")
+    }
     first, second = (sizes.get(name, sizes["bets"]) for name in ("oop_bets", "ip_bets"))
     donk = None
     if self.donk_bets is not None:
       donk = parse_donk(self.donk_bets, rounds, field="donk_bets")
-    return BetSizes(first, all_in=False, near_all_in=near, second=second, donk=donk)
+    return BetSizes(first, all_in=False, second=second, donk=donk, **shares)
 
 
 @functools.lru_cache(maxsize=16)
@@ -301,11 +309,10 @@ class SolvedSpot:
         moves = dict(item.strip().rpartition(" ")[::2] for item in wanted.split(","))
         if not moves.keys() <= below.keys():
           raise ValueError(f"{wanted.strip()!r} holds another move than {', '.join(below)}")
-        actions = [child[-1] for child in below.values()]
         held = {below[move][-1]: float(share) for move, share in moves.items()}
-        places = [self.follower.step(place, action) for action in actions]
-        for row, bounds in zip(rows, frequency_bounds(actions, held)):
-          row[[starts[x.level] + x.row for x in places], 0] = bounds
+        places = {child[-1]: self.follower.step(place, child[-1]) for child in below.values()}
+        for row, bounds in zip(rows, frequency_bounds([*places], held)):
+          row[[starts[x.level] + x.row for x in places.values()], 0] = bounds
     return Lock(*rows)
 
   @checked

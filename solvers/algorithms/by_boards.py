@@ -12,7 +12,7 @@ from solvers.algorithms.cfr import CFR, CFRState, replace_player
 from solvers.algorithms.regret_rules import Exponent, Siblings, decay
 from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.parts import AXIS, Part, PartedProblem
+from solvers.sweeps.lines.parts import AXIS, Part, PartedProblem, rows_at
 from solvers.sweeps.lines.problem import LinesProblem
 
 Tables = tuple[Any, ...]  # for each level of the last round that a player moved to, `[K, n, W]`
@@ -87,7 +87,7 @@ class ByBoards:
 
       def visit(i, carry, part=part, number=number):
         own, counted, found = carry
-        before = _at(own, i), _at(state.regret[other][number], i), _at(counted, i)
+        before = rows_at(own, i), rows_at(state.regret[other][number], i), rows_at(counted, i)
 
         def learn(*tables):
           own, others, counted = map(_unpack, tables)
@@ -192,7 +192,7 @@ class ByBoards:
           chunk = problem.chunk(part, i)
           levels = {
             p: self._average_chunk(
-              problem, state, newest, number, i, p, _unpack(_at(state.average[p][number], i))
+              problem, state, newest, number, i, p, _unpack(rows_at(state.average[p][number], i))
             )
             for p in ((other,) if best else (0, 1))
           }
@@ -226,7 +226,7 @@ class ByBoards:
     part = problem.parts[number]
     chunk = problem.chunk(part, i)
     if player == 1:  # the newest policy is not counted yet
-      now = self._state(chunk, {1: _unpack(_at(state.regret[1][number], i))}, state)
+      now = self._state(chunk, {1: _unpack(rows_at(state.regret[1][number], i))}, state)
       start = problem.deal(part, i, newest_arrivals, 1)
       newest = _moved(chunk, chunk.own_reach(now.policy, 1, start), 1)
       decay = self._decay(state, 1)
@@ -252,7 +252,7 @@ class ByBoards:
 
     def visit(i, tables):
       # Sums that are not packed give way to the policy where they stand.
-      rows = _unpack(_at(tables if self.tables is None else average, i))
+      rows = _unpack(rows_at(tables if self.tables is None else average, i))
 
       def normalise(*rows):
         policy = self._average_chunk(problem, state, newest, number, i, player, rows)
@@ -312,10 +312,6 @@ def _apart(k: jax.Array, function: Any, arguments: Any) -> Any:
   found = jax.eval_shape(function, *arguments)
   nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), found)
   return lax.cond(k > 0, function, lambda *_: nothing, *arguments)
-
-
-def _at(tables: Any, index: Any) -> Any:
-  return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, index, keepdims=False), tables)
 
 
 def _put(tables: Any, index: Any, rows: Any) -> Any:

@@ -141,6 +141,21 @@ def test_the_whole_is_swept_once_for_all_nodes(solved, monkeypatch):
   assert swept == [0]
 
 
+def test_close_sizes_merge_and_short_stacks_may_go_all_in():
+  def moves(line="", **more):
+    made = spot.Spot("9s9h9dTsTh", "AA,KK", "QQ,AQ", 100, 200, "50%,55%,100% / -", **more)
+    made = spot.prepare(made)
+    return list(made.children(made.find(line)))
+
+  assert moves() == ["check", "bet 50", "bet 55", "bet 100"]
+  assert moves(merge=4.0) == moves()  # pots of 200 and 210 after a call
+  assert moves(merge=5.0) == ["check", "bet 50", "bet 100"]
+  assert moves(add_all_in=200.0) == [*moves(), "bet 200"]
+  assert moves(add_all_in=199.0) == moves()
+  assert moves("bet 100", add_all_in=33.0) == ["fold", "call"]
+  assert moves("bet 100", add_all_in=34.0) == ["fold", "call", "raise 200"]
+
+
 def test_equity_by_hand():
   """A set of queens against kings and a broadway straight on the river."""
   made = spot.solve(
