@@ -234,7 +234,7 @@ class BetSizes:
     least = rules.least_raise(states)
     every = may & self.all_in
     if self.add_all_in is not None:
-      share = int(np.floor(1000 * self.add_all_in + 0.5))
+      share: Any = int(np.floor(1000 * self.add_all_in + 0.5))
       every |= may & (_of_pot(rules, states, share, rules.stack * 1000 // share + 1) >= stack)
     amounts: list[Any] = []
     for slot in range(self.num_slots):

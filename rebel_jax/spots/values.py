@@ -32,9 +32,9 @@ class Compared:
     order = np.argsort(keys)
     self._hand, self._weight = hand[order], holding[hand, card][order, None]
     ranked, keys, own = theirs[self._order], keys[order], cards.T * _CARD
-    at = [np.searchsorted(ranked, ours, x) for x in ("left", "right")]
     self._places = [
-      (k, np.searchsorted(keys, own + ours + 1, x)) for k, x in zip(at, ("left", "right"))
+      (np.searchsorted(ranked, ours), np.searchsorted(keys, own + ours + 1)),
+      (np.searchsorted(ranked, ours, "right"), np.searchsorted(keys, own + ours + 1, "right")),
     ]
     self._first, self._last = np.searchsorted(keys, own), np.searchsorted(keys, own + _CARD)
 
@@ -66,7 +66,8 @@ class Values:
   """
 
   def __init__(self, lines: Lines, columns: LineMap, policy: Sequence[Any]):
-    self._lines, self._map, self._policy = lines, columns, policy
+    self._lines: Any = lines
+    self._map, self._policy = columns, policy
     self._last = len(lines.streets) - 1
     self._rounds = [
       [i for i, level in enumerate(lines.levels) if level.street == street]
@@ -169,13 +170,11 @@ class Values:
     lines, levels = self._lines, self._rounds[street]
     keys = [(i, kind) for kind in (FOLD, SHOWDOWN) for i in levels]
     rows = np.concatenate([reach[i][lines.levels[i].rows(kind)] for i, kind in keys])
-    chips, rakes = (
-      None if x is None else [np.concatenate([x[i][k] for i in levels]) for k in (0, 1)]
-      for x in (lines.stakes, lines.rakes)
-    )
-    folds, shows = chips[0] * (1 - 2 * player), chips[1]  # a showdown's stake is the winner's
-    drawn = np.zeros(len(shows))
-    if rakes is not None:
+    chips = [np.concatenate([lines.stakes[i][k] for i in levels]) for k in (0, 1)]
+    # A fold's stake is player 0's, a showdown's is the winner's.
+    folds, shows, drawn = chips[0] * (1 - 2 * player), chips[1], 0 * chips[1]
+    if lines.rakes is not None:
+      rakes = [np.concatenate([lines.rakes[i][k] for i in levels]) for k in (0, 1)]
       folds, shows, drawn = folds - rakes[0] * (folds > 0), shows - rakes[1] / 2, -rakes[1] / 2
     worth, shown = np.concatenate([folds, drawn]), slice(len(folds), None)
     begin = [x.start for x in self._columns(street, boards[0])]
@@ -209,4 +208,6 @@ def _compared(group: Any, place: int, player: int) -> Compared:
     np.zeros(group.width(p), int) if final is None else final.strength[p][place] for p in both
   ]
   holding, size = group.holding[1 - player][own], group.size[1 - player][own]
-  return Compared(*strengths, group.cards[player][own], holding, size, group.twin[player])
+  return Compared(
+    strengths[0], strengths[1], group.cards[player][own], holding, size, group.twin[player]
+  )

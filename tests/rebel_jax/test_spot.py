@@ -479,29 +479,21 @@ def test_results_are_saved_before_they_are_shown(solved, tmp_path, monkeypatch, 
 
 
 HAND = """PokerStars Hand #1:  Hold'em No Limit ($0.25/$0.50 USD) - 2021/11/20 12:00:00 ET
-Table 'T' 6-max Seat #3 is the button
+Table 'T' 2-max Seat #1 is the button
 Seat 1: A ($50.00 in chips)
 Seat 2: B ($62.35 in chips)
-Seat 3: C ($48.10 in chips)
 A: posts small blind $0.25
 B: posts big blind $0.50
 *** HOLE CARDS ***
-Dealt to B [Ah Kd]
-C: raises $1 to $1.50
-A: folds
+A: raises $1 to $1.50
 B: calls $1
 *** FLOP *** [Td 9d 6h]
 B: checks
-C: bets $1.75
+A: bets $1.75
 B: calls $1.75
 *** TURN *** [Td 9d 6h] [Qc]
 B: bets $59.10 and is all-in
-C: folds
-Uncalled bet ($59.10) returned to B
-B collected $6.75 from pot
-*** SUMMARY ***
-Total pot $6.75 | Rake $0
-Board [Td 9d 6h Qc]
+A: folds
 """
 PHH = """variant = 'NT'
 antes = [0, 0]
@@ -517,19 +509,16 @@ def test_hands_that_were_played_become_spots(tmp_path, capsys):
   """Pot and shorter stack are those when the street begins; an overbet is the other's stack."""
   path = tmp_path / "hand.txt"
   path.write_text(HAND)
-  turn = history.read_history(str(path))
-  assert turn == ("Td9d6hQc", 675, 4485, "bet 4485, fold", 100)
-  flop = history.read_history(str(path), "flop")
-  assert flop[:3] == ("Td9d6h", 325, 4660)
-  assert flop.line == "check, bet 175, call, Qc, bet 4485, fold"
+  assert history.read_history(str(path)) == ("Td9d6hQc", 650, 4675, "bet 4675, fold", 100)
+  line = "check, bet 175, call, Qc, bet 4675, fold"
+  assert history.read_history(str(path), "flop") == ("Td9d6h", 300, 4850, line, 100)
   path.write_text(HAND.replace("59.10", "99.10"))
   with pytest.raises(ConfigError, match="cannot be read as a hand of no-limit hold'em"):
     history.read_history(str(path))
   assert capsys.readouterr().err == ""
   path.write_text(PHH)
-  assert history.read_history(str(path), "flop") == (
-    "Td9d6h", 12, 144, "bet 8, raise 20, call, Qc, check, check, 2s, check", 1
-  )  # fmt: skip
+  line = "bet 8, raise 20, call, Qc, check, check, 2s, check"
+  assert history.read_history(str(path), "flop") == ("Td9d6h", 12, 144, line, 1)
   given = ["--history", str(path), "--oop", "AA,32", "--ip", "KK", "--bets", "a"]
   assert spot.main([*given, "--target", "20"]) == 0
   said = capsys.readouterr().out.splitlines()
