@@ -60,8 +60,7 @@ def read_history(path: str, street: str | None = None) -> History:
 
 def _streets(hand: Any) -> dict[str, History]:
   """Returns the hand from each street on that two players with chips see."""
-  amounts = [*hand.starting_stacks, *hand.blinds_or_straddles]
-  unit = 1 if all(x == int(x) for x in amounts) else 100
+  unit = 100 if any(x % 1 for x in (*hand.starting_stacks, *hand.blinds_or_straddles)) else 1
   starts: dict[str, tuple[int, History]] = {}
   words: list[str] = []
   deepest, faced = 0, False
@@ -73,12 +72,15 @@ def _streets(hand: Any) -> dict[str, History]:
       deepest, faced = round(min(left)), False
       words += [] if len(board) == 6 else [board[-2:]]
       if len(left) == 2 and deepest > 0:
-        now = History(board, round(unit * state.total_pot_amount), deepest, "", unit)
-        starts[STREETS[len(board) // 2 - 3]] = len(words), now
+        starts[STREETS[len(board) // 2 - 3]] = (
+          len(words),
+          History(board, round(unit * state.total_pot_amount), deepest, "", unit),
+        )
     elif starts and what in ("f", "cc"):
       words.append("fold" if what == "f" else "call" if faced else "check")
     elif starts and what == "cbr":
-      chips = min(round(unit * Decimal(amount)), deepest)
-      words.append(f"{'raise' if faced else 'bet'} {chips}")
+      words.append(
+        ("raise " if faced else "bet ") + str(min(round(unit * Decimal(amount)), deepest))
+      )
       faced = True
   return {street: x._replace(line=", ".join(words[at:])) for street, (at, x) in starts.items()}

@@ -328,7 +328,7 @@ def test_the_explorer(solved):
   wanted = []
 
   def solve(other, progress):
-    wanted.append(other.bets)
+    wanted.append((other.bets, other.lock))
     progress(32, 1.0)
     return Study(solved)
 
@@ -347,13 +347,18 @@ def test_the_explorer(solved):
       await app.workers.wait_for_complete()
       await pilot.pause()
       assert app.trial is None
+      for keys in (("down", "enter", "l", "end", *"fold", "space", "1"), ("l", "colon")):
+        await pilot.press(*keys, "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
       for tab in ("of-hands", "of-kinds", "of-cards"):
         await pilot.press("v")
         assert app.query_one("#tabs").active == tab
       assert app.query_one("#hands").row_count == len(app.study.hands(app.player))
 
   asyncio.run(use())
-  assert wanted == ["a"]
+  bets = solved.spot.bets
+  assert wanted == [("a", None), (bets, "bet 66: fold 1"), (bets, None)]
   text = grid_text(Study(solved), 0)
   assert max(map(len, text.plain.splitlines())) <= 78
   assert len(text.plain.splitlines()) == 13
