@@ -41,6 +41,7 @@ def in_config_errors(
   *,
   reason: bool = True,
   raises: type[Exception] = ConfigError,
+  then: str = "",
 ) -> Iterator[None]:
   """Raises a ConfigError, or another, where something inside is refused.
 
@@ -49,12 +50,13 @@ def in_config_errors(
     kinds: of errors, one or a tuple.
     reason: whether the error's own words follow.
     raises: the kind of error raised.
+    then: what it ends with.
   """
   try:
     yield
   except kinds as error:
     said = (str(getattr(error, "strerror", None) or error).splitlines() or [""])[0]
-    raise raises(": ".join(filter(None, [head, said * reason]))) from None
+    raise raises(": ".join(filter(None, [head, said * reason])) + then) from None
 
 
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:

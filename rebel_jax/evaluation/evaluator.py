@@ -335,13 +335,11 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
     options: of the evaluator.
   """
   made: Any = setup
+  game, table = (config.make_game(), None) if made is None else (made.game, made.table)
   if config.grows:
-    known = {} if made is None else {"game": made.game, "ground": made.table}
-    return ChainEvaluator(config, **known, **options)
+    return ChainEvaluator(config, game=game, ground=table, **options)
   if isinstance(config.search, DeepCFR):
-    known = {} if made is None else {"game": made.game, "table": made.table}
-    return AverageEvaluator(config, **known, **options)
-  game: Any = config.make_game() if made is None else made.game
+    return AverageEvaluator(config, game=game, table=table, **options)
   if made_on_device(config, game):
     return HandsEvaluator(config, game)
   return Evaluator(config, game=game, subgames=made and made.subgames, **options)

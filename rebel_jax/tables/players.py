@@ -251,13 +251,12 @@ class TreePlayer(Seated):
       return next(action for action, to in bets.items() if to == chips)
     highest, here = self._highest(), max(before.highest, 1)
     share = (chips - here) / (2 * here)
-    shares = [(to - highest) / (2 * highest) for to in bets.values()]
-    if self.off_tree == "map":
-      return int(self.rng.choice(list(bets), p=map_bet(share, shares)))
     if self.off_tree == "add":
       self._add(share)
       bets = self._tree_bets()
-      shares = [(to - highest) / (2 * highest) for to in bets.values()]
+    shares = [(to - highest) / (2 * highest) for to in bets.values()]
+    if self.off_tree == "map":
+      return int(self.rng.choice(list(bets), p=map_bet(share, shares)))
     return list(bets)[int(np.argmin(np.abs(np.array(shares) - share)))]
 
   def _add(self, share: float) -> None:
