@@ -442,12 +442,11 @@ class _Run:
       self.display.show("evaluating", done / total, f"{what}, {done:,} of {total:,} {unit}{more}")
 
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
-    try:
+    stopped = f": training stopped at step {self.step}"
+    with allowed.in_config_errors("", ConfigError, raises=RunError, then=stopped):
       measured = self.measure(
         params, (self.config.seed + self.step) % 2**32, final=final, show=show
       )
-    except ConfigError as error:
-      raise RunError(f"{error}: training stopped at step {self.step}") from None
     self._check_finite(measured.row)
     self.exploitability = measured.exploitability
     self.display.clear()

@@ -94,10 +94,8 @@ def make_chip_player(
     return SimpleSeat(name_or_run, rules_of(rules or {}), seed=seed)
   if rules:
     raise ConfigError(f"game_params are not for run={name_or_run!r}, which knows what it plays")
-  try:
+  with in_config_errors("", ConfigError, then=f"; opponents are: {', '.join(OPPONENTS)}"):
     policy = checkpoint.load(name_or_run)
-  except ConfigError as error:
-    raise ConfigError(f"{error}; opponents are: {', '.join(OPPONENTS)}") from None
   return seat_agent(policy, name_or_run, off_tree=off_tree, seed=seed, **settings)
 
 

@@ -165,13 +165,13 @@ def make_algorithm(config: Config, name: str) -> solvers.Algorithm:
   algorithm = solvers.make_algorithm(name)
   if not config.rebel.policy_network:
     return algorithm
-  try:
+  with in_config_errors(
+    f"algorithm={name!r} cannot start from a policy network; with policy_network=True allowed are "
+    "the forms of CFR",
+    ValueError,
+    reason=False,
+  ):
     return solvers.warm_started(algorithm, num_iterations=_WARM_START)
-  except ValueError:
-    raise ConfigError(
-      f"algorithm={name!r} cannot start from a policy network; with policy_network=True allowed "
-      "are the forms of CFR"
-    ) from None
 
 
 def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
