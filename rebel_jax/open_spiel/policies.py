@@ -195,8 +195,7 @@ def register_open_spiel(
   """
   if name in _REGISTRY:
     raise ValueError(f"name={name!r} already has a counterpart in OpenSpiel; choose another")
-  given = {} if action is None else {"action": action}
-  _REGISTRY[name] = Correspondence(load, infostates, **given)
+  _REGISTRY[name] = Correspondence(load, infostates, action or Correspondence.action)
 
 
 def load_game(game: Game) -> pyspiel.Game:
