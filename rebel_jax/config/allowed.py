@@ -77,16 +77,18 @@ class Allowed(tyro.constructors.PrimitiveConstructorSpec[Any]):
   check: Callable[[str, Any], None]
 
 
+def _read(word: str, *kinds: Callable[[str], Any]) -> Any:
+  """Returns a text as the first of `kinds` that it reads as, itself if there is none."""
+  for kind in kinds:
+    with contextlib.suppress(ValueError):
+      return kind(word)
+  return word
+
+
 def _allowed(
   metavar: str, read: Callable[[str], Any], must_be: str, fits: Callable[[Any], object]
 ) -> Allowed:
   """Allows what `fits` says is what it `must_be`."""
-
-  def read_one(texts: list[str]) -> Any:
-    try:
-      return read(texts[0])
-    except ValueError:
-      return texts[0]
 
   def check(field: str, value: Any) -> None:
     if not fits(value):
@@ -95,7 +97,7 @@ def _allowed(
   return Allowed(
     nargs=1,
     metavar=metavar,
-    instance_from_str=read_one,
+    instance_from_str=lambda texts: _read(texts[0], read),
     is_instance=lambda value: True,
     str_from_instance=lambda value: [str(value)],
     check=check,
@@ -212,16 +214,10 @@ def optional(inner: Allowed) -> Allowed:
 def pairs(*kinds: type) -> Allowed:
   """Allows pairs of a name and a value, which is of the first of `kinds` that a text reads as."""
 
-  def value_of(word: str) -> Any:
-    for kind in kinds:
-      with contextlib.suppress(ValueError):
-        return kind(word)
-    return word
-
   def read(words: list[str]) -> Any:
     if len(words) % 2:
       return " ".join(words)
-    return tuple((name, value_of(word)) for name, word in zip(words[::2], words[1::2]))
+    return tuple((name, _read(word, *kinds)) for name, word in zip(words[::2], words[1::2]))
 
   def fits(value: Any) -> bool:
     return (
