@@ -232,6 +232,10 @@ class DeepTrainer(Trainer):
       samples.numbers,
     )
 
+  def answers(self, target: Target, params: Any, table: Decisions, which: slice) -> jax.Array:
+    """Returns a network's numbers at some decisions, `[D, M, H]`."""
+    return answers(target.network, params, table, which)
+
   def learn(
     self, target: Target, table: Decisions, learned: Any, replay: replays.Replay, key: jax.Array
   ) -> tuple[Any, Any, LearnerStats]:
@@ -289,7 +293,7 @@ class DeepTrainer(Trainer):
     A player's is uniform before its first iteration; each has `learned` as often as it says.
     """
     found = [
-      answers(x.network, params[x.name], table, table.of(player)) * (learned[player] > 0)
+      self.answers(x, params[x.name], table, table.of(player)) * (learned[player] > 0)
       for player, x in enumerate(self.targets[:2])
     ]
     return matched(jnp.concatenate(found), table.legal)
