@@ -178,9 +178,11 @@ class _Run:
     )
     names = (*options.writers, *["tensorboard"] * options.tensorboard) * (jax.process_index() == 0)
     self.writers: list[Any] = [allowed.WRITERS[x](folder, self.step) for x in dict.fromkeys(names)]
-    forged = f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk"
-    kinds = AttributeError, KeyError, TypeError
-    with allowed.in_config_errors(forged, kinds, reason=False):
+    with allowed.in_config_errors(
+      f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk",
+      (AttributeError, KeyError, TypeError),
+      reason=False,
+    ):
       self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
       self.chunk = self._new_chunk()
       if about:  # whose sums may be in lists of lists, as earlier versions kept them
