@@ -286,9 +286,10 @@ def check(settings: Any) -> None:
 
 def to_dict(settings: Any) -> Any:
   """Returns the settings as JSON can hold them: groups and pairs as dicts."""
-  if dataclasses.is_dataclass(settings):
-    return {name: to_dict(value) for name, value in vars(settings).items()}
-  return dict(settings) if isinstance(settings, tuple) else settings
+  return dataclasses.asdict(
+    settings,
+    dict_factory=lambda pairs: {k: dict(v) if isinstance(v, tuple) else v for k, v in pairs},
+  )
 
 
 # (folder, step) -> a function of a row of metrics; rows beyond the step are no longer valid.
