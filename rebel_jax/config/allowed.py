@@ -200,15 +200,16 @@ def depth() -> Allowed:
 def optional(inner: Allowed) -> Allowed:
   """Allows what `inner` allows, and None."""
 
-  def read(texts: list[str]) -> Any:
-    return None if texts == ["None"] else inner.instance_from_str(texts)
-
   def check(field: str, value: Any) -> None:
     if value is not None:
       inner.check(field, value)
 
-  metavar = f"{inner.metavar}|None"
-  return dataclasses.replace(inner, metavar=metavar, instance_from_str=read, check=check)
+  return dataclasses.replace(
+    inner,
+    metavar=f"{inner.metavar}|None",
+    instance_from_str=lambda texts: None if texts == ["None"] else inner.instance_from_str(texts),
+    check=check,
+  )
 
 
 def pairs(*kinds: type) -> Allowed:

@@ -213,12 +213,11 @@ class Chunk:
 
     Steps are added one after the other, so the sums are the same bit for bit wherever calls end.
     """
-
-    def add(total: float, each: jax.Array) -> float:
-      return float(np.cumsum([total, *np.asarray(each)[:steps].tolist()])[-1])
-
     measured, structure = jax.tree.flatten(report)
-    self.sums = list(map(add, self.sums or [0.0] * len(measured), measured))
+    self.sums = [
+      float(np.cumsum([total, *np.asarray(each)[:steps].tolist()])[-1])
+      for total, each in zip(self.sums or [0.0] * len(measured), measured)
+    ]
     self.steps, self.seconds = self.steps + steps, self.seconds + seconds
     return jax.tree.unflatten(structure, [total / self.steps for total in self.sums])
 
