@@ -209,13 +209,10 @@ class Evaluator:
       ValueError: a number is not allowed.
       ConfigError: the network's numbers are not finite.
     """
-    check_finite(
-      self._leaf_values,
-      params,
-      jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees]),
-      self.agent.tree.num_infostates,
-      _query,
-    )
+    features = jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees])
+    beliefs = jnp.full((len(features), 2, self.agent.tree.num_infostates), 1.0)
+    query = solvers.LeafQuery(features, 0, beliefs / beliefs.shape[2])
+    check_finite(self._leaf_values, params, query)
     key, jitter = jax.random.key(seed), None
     if trajectory is not None:
       key, jitter = jax.random.split(jax.random.fold_in(key, trajectory))
@@ -239,11 +236,6 @@ def _of_trajectories(values: list[float]) -> dict[str, Any]:
   spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
   mean = float(np.mean(values))
   return {"exploitability": mean, "exploitability_spread": spread, "trajectories": len(values)}
-
-
-def _query(features: jax.Array, beliefs: jax.Array) -> solvers.LeafQuery:
-  """Returns a question about public states from player 0's seat."""
-  return solvers.LeafQuery(features, 0, beliefs)
 
 
 class KeptPlaythroughs:
