@@ -224,7 +224,8 @@ class TreePlayer(Seated):
       if actor == CHANCE and int(self._state[betting.ROUND]) == before.round:
         legal = self.game.legal_actions(self._state[None])[0]
         burns = [self.game.burn] * bool(legal[self.game.burn])
-        return [*burns, self.game.first_deal + self._number_of(event.cards)]
+        number = self.game.dealing.number(np.array([sorted(event.cards)]))[0]
+        return [*burns, self.game.first_deal + int(number)]
       self.lost = actor != TERMINAL
       return []
     if actor != before.actor:
@@ -234,11 +235,6 @@ class TreePlayer(Seated):
     if isinstance(event, RaiseTo):
       return [self._bet_in_tree(event.chips, before)]
     return [FOLD if isinstance(event, Fold) else CALL]
-
-  def _number_of(self, cards: Cards) -> int:
-    """Returns the number of a deal among those of its round."""
-    sets = self.game.dealing.sets[int(self._state[betting.ROUND])]
-    return int(np.flatnonzero((sets == sorted(cards)).all(axis=1))[0])
 
   def _bet_in_tree(self, chips: int, before: ChipTable) -> int:
     """Returns the tree's action that a bet of the other's is taken for; a call if it has no bet."""
