@@ -97,7 +97,7 @@ class Measures(Protocol):
     """
 
 
-def check_finite(ask: Callable[[Any, Any], Any], params: Any, query: Any) -> None:
+def check_finite(ask: Any, params: Any, query: Any) -> None:
   """Checks that a network's parameters and its answer to a query are finite.
 
   Where values are NaN, searches play uniformly and nothing looks amiss.
@@ -117,7 +117,7 @@ def check_finite(ask: Callable[[Any, Any], Any], params: Any, query: Any) -> Non
 
 
 @functools.partial(jax.jit, static_argnames="ask")
-def _finite(ask: Callable[[Any, Any], Any], params: Any, query: Any) -> list[jax.Array]:
+def _finite(ask: Any, params: Any, query: Any) -> list[jax.Array]:
   """Says whether all parameters are finite, and all of the answer."""
   both = params, ask(params, query)
   return [jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(y)]).all() for y in both]
