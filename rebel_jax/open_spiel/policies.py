@@ -20,7 +20,7 @@ from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
 from solvers.search import node_beliefs
-from solvers.sweeps import join_levels, make_problem, split_levels
+from solvers.sweeps import make_problem, split_levels
 
 _LINES, _STEPS = 100, 400  # of play at random, and public actions in all
 _DEALS = 2**17  # of private information, all of which are compared
@@ -385,8 +385,15 @@ def from_tabular_policy(game: Game, tree: PublicTree, policy: Any) -> np.ndarray
 
 
 def _default_policy(tree: PublicTree) -> np.ndarray:
-  """Returns probabilities `[N, H]` for infostates without a row of OpenSpiel's: all moves alike.
+  """Returns probabilities `[N, H]` for infostates without a row of OpenSpiel's.
 
-  They are impossible ones (a card that lies on the board), or such as have one move.
+  Where infostates never change these are the impossible ones (a card that lies on the board),
+  which move at random. Where they do, impossible ones come from nowhere, and others that are
+  left have one move.
   """
-  return np.array(join_levels(make_problem(tree, tree.prior).uniform_policy()), float)
+  policy = np.ones((tree.num_nodes, tree.num_infostates))
+  if tree.infostate_parent is None:
+    parent, kind = np.asarray(tree.parent)[1:], np.asarray(tree.kind)
+    siblings = np.bincount(parent, minlength=tree.num_nodes)[parent]
+    policy[1:] = np.where(kind[parent] < CHANCE, 1 / siblings, 1.0)[:, None]
+  return policy
