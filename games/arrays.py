@@ -28,6 +28,10 @@ Player = Annotated[int, (0, 1)]
 Positive = Annotated[int, (1, MAX_COUNT)]
 Count = Annotated[int, (0, MAX_COUNT)]
 Share = Annotated[float, (0, 1)]
+Number = Annotated[float, (-np.inf, np.inf)]
+MOST = float(np.finfo(float).max)
+Finite = Annotated[float, (-MOST, MOST)]
+Weight = Annotated[float, (0, MOST)]
 _NUMBER = (int, float, np.floating, np.integer)
 
 
@@ -135,9 +139,13 @@ def kind_of(annotation: Any) -> Kind:
   if origin is Annotated:
     (right, words), (least, most) = kind_of(parts[0]), parts[1]
     ends = f"of at least {least}" if most >= MAX_COUNT else f"from {least} to {most}"
+    if most >= MOST:
+      finite = f"that is finite, of at least {least}"
+      ends = {np.inf: "that is not NaN", MOST: "that is finite"}.get(-least, finite)
     if (*parts[:1], most - least) == (int, 1):
       words, ends = str(least), f"or {most}"
-    return lambda x: right(x) and least <= x <= most, f"{words.removesuffix(', not NaN')} {ends}"
+    words = f"{words.removesuffix(', not NaN')} {ends}"
+    return lambda x: isinstance(x, _NUMBER) and right(x) and least <= x <= most, words
   if isinstance(annotation, TypeVar):
     origin, parts = typing.Union, annotation.__constraints__
   tests = [kind_of(part)[0] for part in parts if part is not ... and origin is not Callable]

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from games.arrays import kind_of
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
@@ -35,6 +36,7 @@ from solvers.xla import (
 )
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
+_Target = Annotated[float, (0, np.inf)]
 _SECONDS = 3.0  # between two moments at which signals are seen, if iterations are as quick
 
 
@@ -511,7 +513,7 @@ def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | N
   number = validation.check_num_iterations(num_iterations, algorithm.alternating)
   if target is None and isinstance(num_iterations, jax.Array) and number % 2 == 0:
     return num_iterations
-  if target is not None and (number % 2 or validation.check_number("target", target) < 0):
+  if target is not None and (number % 2 or not kind_of(_Target)[0](target)):
     raise ValueError(
       f"num_iterations={num_iterations!r} must be even, and target={target!r} at least 0, or None"
     )

@@ -1,7 +1,6 @@
 """Checks of arguments: static mistakes always, contents of arrays where they are concrete."""
 
 import functools
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,7 +17,6 @@ from games.arrays import (  # noqa: F401  # noqa: F401
   check_integer,
   checked,
   integers,
-  is_finite,
   is_whole,
   short,
 )
@@ -53,7 +51,6 @@ def check_gadget(gadget, searcher: int | None = None) -> None:
     raise TypeError(
       f"gadget={short(gadget)} must be a gadget, such as solvers.Maxmargin(searcher=1)"
     )
-  check_player(gadget.searcher, "searcher")
   if searcher is not None and gadget.searcher != searcher:
     raise ValueError(f"searcher={searcher}, but gadget is for player {gadget.searcher}")
 
@@ -82,22 +79,6 @@ def check_even(name: str, value, *, least: int = 2, most: int = MAX_COUNT) -> in
   if number % 2:
     raise ValueError(f"{name}={number} must be even")
   return number
-
-
-def check_bool(name: str, value) -> bool:
-  """Returns `value` if it is True or False; a string would count as true."""
-  if not isinstance(value, bool | np.bool_):
-    raise ValueError(f"{name}={short(value)} must be True or False")
-  return bool(value)
-
-
-def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
-  """Returns `value` as a float if it is a real number, not NaN, or a finite one."""
-  infinite = isinstance(value, float | np.floating) and math.isinf(value)
-  if not (is_finite(value) or (infinite and allow_infinite)):
-    what = "a number, not NaN" if allow_infinite else "a number, and finite"
-    raise ValueError(f"{name}={short(value)} must be {what}")
-  return float(value)
 
 
 def check_player(player: Any, name: str = "player") -> None:

@@ -17,8 +17,7 @@ from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card, strengths_on
 from games.poker.dealing import NO_CARD, Dealing, check_flops
 from games.poker.notation import beliefs_of
-from games.poker.streets import Streets
-from games.poker.variation import FIXED, Fresh, read_fresh
+from games.poker.streets import FIXED, Fresh, Streets, read_fresh
 
 EXPLAINED = (
   "Hold'em between two: each has two cards of their own, shares those on the board, and the "

@@ -10,7 +10,7 @@ from games.arrays import checked
 from games.poker import betting
 from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
-from games.poker.variation import size_columns_at
+from games.poker.streets import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.checkpoints import checkpoint

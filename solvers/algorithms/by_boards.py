@@ -1,13 +1,14 @@
 """CFR on a spot of hold'em, the last round of betting a few boards at a time."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from solvers import tuning, validation
+from games.arrays import check_fields
+from solvers import tuning
 from solvers.algorithms.cfr import CFR, CFRState, replace_player
 from solvers.algorithms.regret_rules import Exponent, Siblings, decay
 from solvers.half import from_half, half_zeros, is_half, to_half
@@ -49,16 +50,13 @@ class ByBoards:
   """
 
   cfr: CFR
-  tables: str | None = None
+  tables: Literal["float16"] | None = None
 
   def __post_init__(self):
-    if not isinstance(self.tables, str | None) or self.tables not in (None, "float16"):
-      raise ValueError(f"tables={validation.short(self.tables)} must be None or 'float16'")
+    check_fields(self)
 
   alternating = True
   primed = ()
-  head_start = 0
-  uses_average = False
 
   @property
   def averaging(self) -> Exponent:
@@ -80,7 +78,7 @@ class ByBoards:
   ) -> tuple[BoardsState, Any]:
     other = 1 - player
     k = self._count(state, player) + 1
-    decay = self._decay(state, other)
+    factor = decay(self._count(state, other), self.averaging)
     arrivals = problem.arrivals(state.top.reach[other])
     regrets, averages, collected = [], [], []
     for number, part in enumerate(problem.parts):
@@ -97,7 +95,7 @@ class ByBoards:
           sweep = chunk.values_up(now.policy, reach, None, player)
           learned = self.cfr.learn(chunk, now, sweep, player, k)
           newest = _moved(chunk, reach, other)
-          counted = tuple(x * decay + y for x, y in zip(counted, newest, strict=True))
+          counted = tuple(x * factor + y for x, y in zip(counted, newest, strict=True))
           own = _moved(chunk, learned.regret, player)
           return self._pack(part, own), self._pack(part, counted), sweep.nodes[0].T
 
@@ -129,11 +127,6 @@ class ByBoards:
 
   def _count(self, state: BoardsState, player: int) -> jax.Array:
     return state.top.updates[player].astype(state.top.policy[0].dtype)
-
-  def _decay(self, state: BoardsState, player: int) -> jax.Array:
-    """Returns the factor of the average before the newest policy is added."""
-    k = self._count(state, player)
-    return decay(k, self.averaging)
 
   def _state(self, chunk: LinesProblem, rows: dict[int, Tables], state: BoardsState) -> CFRState:
     """Returns the state of CFR on a chunk, policies matched to regrets of one or both players."""
@@ -229,8 +222,8 @@ class ByBoards:
       now = self._state(chunk, {1: _unpack(_at(state.regret[1][number], i))}, state)
       start = problem.deal(part, i, newest_arrivals, 1)
       newest = _moved(chunk, chunk.own_reach(now.policy, 1, start), 1)
-      decay = self._decay(state, 1)
-      rows = tuple(x * decay + y for x, y in zip(rows, newest, strict=True))
+      factor = decay(self._count(state, 1), self.averaging)
+      rows = tuple(x * factor + y for x, y in zip(rows, newest, strict=True))
     policy = list(chunk.uniform_policy())
     for index, row in zip(_levels(chunk, player), rows, strict=True):
       policy[index] = chunk.normalise_rows(index, player, row)

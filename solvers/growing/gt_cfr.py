@@ -216,12 +216,13 @@ class Asked(NamedTuple):
   """One of a search's questions, each as likely as any other.
 
   Attributes:
-    node: `[]` a leaf of that moment, as the store places it.
-    beliefs: `[P, H]` there, player 0's first.
+    here: `[]` a leaf of that moment, as the store places it; of a chain's search its public state.
+    beliefs: `[P, H]` there, player 0's first; of a chain's search none where an infostate is not
+      possible.
     total: `[]` how many questions there were.
   """
 
-  node: jax.Array
+  here: Any
   beliefs: jax.Array
   total: jax.Array
 
@@ -264,10 +265,7 @@ def prior_of(store: Store, logits: jax.Array) -> jax.Array:
   """
   legal = store.open
   logits = jnp.where((store.movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
-  most = jnp.where(legal, logits, -jnp.inf).max(axis=1, keepdims=True)
-  weights = jnp.where(legal, jnp.exp(logits - jnp.where(jnp.isfinite(most), most, 0.0)), 0.0)
-  total = weights.sum(axis=1, keepdims=True)
-  return weights / jnp.maximum(total, jnp.finfo(logits.dtype).tiny)
+  return jax.nn.softmax(logits, axis=1, where=legal)
 
 
 def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import Game, PublicTree, build_public_tree, stack_trees
+from games.arrays import Finite
 from games.build import build_from_state
 from games.origin import check_same_game, check_tree_of
 from games.poker.holdem import Holdem
@@ -18,7 +19,6 @@ from solvers import validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
-from solvers.leaf_values import normalise_beliefs
 from solvers.metrics.policies import check_whole
 from solvers.resolving.graft import Placer, graft
 from solvers.search.batch import node_beliefs
@@ -58,7 +58,8 @@ class BlueprintValues(NamedTuple):
   spread: Array | None = None
   origin: Array | None = None
 
-  def alternatives(self, nodes: int | np.ndarray, *, gifts: float = 0.0) -> Alternatives:
+  @validation.checked
+  def alternatives(self, nodes: int | np.ndarray, *, gifts: Finite = 0.0) -> Alternatives:
     """Returns the opponent's alternative payoffs at `nodes`: `[H]`, or `[B, H]` for several.
 
     `gifts` scales the gifts that are added (Reach): 0 for none; with 1, the sum over all subgames
@@ -68,7 +69,6 @@ class BlueprintValues(NamedTuple):
       TypeError: `nodes` is of another kind.
       ValueError: a node is not there, or `gifts` is not a finite number.
     """
-    gifts = validation.check_number("gifts", gifts, allow_infinite=False)
     rows = validation.check_places("nodes", np.atleast_1d(nodes), len(self.value))
     rows = rows if np.ndim(nodes) else rows[0]
     spread = None if self.spread is None else self.spread[rows]
@@ -117,12 +117,9 @@ def _blueprint_values(tree, info, policy, beliefs, *, searcher: int):
   masses = problem.split(_masses(problem, info, reach, searcher))
   values = tuple(per_unit_of_mass(x, y) for x, y in zip(sweep.nodes, masses))
   gifts = _gifts(problem, sweep.nodes, masses, opponent)
-  tried = tuple(jnp.ones_like(x) for x in levels)
-  own = [reach, reach]
-  own[opponent] = problem.own_reach(tried, opponent)
-  possible = None if tree.possible is None else jnp.asarray(tree.possible)
-  beliefs = normalise_beliefs(problem.node_reach((own[0], own[1])), possible)
-  return join_levels(values), join_levels(gifts), beliefs
+  moved = [problem.moves_at(i, opponent) for i in range(len(levels))]
+  tried = tuple(choose(x, jnp.ones_like(y), y) for x, y in zip(moved, levels))
+  return join_levels(values), join_levels(gifts), node_beliefs(problem, tried)
 
 
 def _masses(problem: TreeProblem, info: NodeInfo, own: Levels, searcher: int) -> jax.Array:
@@ -200,7 +197,7 @@ def refine(
   beliefs: Array | None = None,
   cut: int | str | Sequence[int] = "stage",
   gadget: Gadget | None = None,
-  gifts: float = 0.0,
+  gifts: Finite = 0.0,
   known: BlueprintValues | None = None,
   algorithm: Algorithm | None = None,
   num_iterations: int = 1024,
@@ -246,7 +243,6 @@ def refine(
     check_same_game("known", known.origin, tree)
     for name, shape in (("value", np.shape(policy)), ("gift", np.shape(policy))):
       validation.check_shape(f"known.{name}", getattr(known, name), shape, "(N, H)")
-  gifts = validation.check_number("gifts", gifts, allow_infinite=False)
   placer = Placer(tree)
   nodes = _cut_nodes(game, tree, cut, placer)
   below = [subtree(game, tree, int(node)) for node in nodes]

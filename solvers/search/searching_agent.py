@@ -11,7 +11,7 @@ from games.origin import check_tree_of
 from solvers import tuning
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
-from solvers.search.policy_start import SearchPolicy
+from solvers.search.starts import SearchPolicy
 from solvers.search.subgames import (
   FoundSubgames,
   SubgameTable,

@@ -220,7 +220,7 @@ def test_packed_rows_are_what_they_were():
 def test_what_tables_may_be():
   lines, _ = make_lines(make("TsJh9hAs", ALIKE))
   settings = {"target": 1, "num_iterations": 2}
-  with pytest.raises(ValueError, match="tables='int8' must be None or 'float16'"):
+  with pytest.raises(ValueError, match="tables='int8' must be 'float16' or None"):
     solvers.solve(lines, algorithm=solvers.cfr_plus(), tables="int8", **settings)
   algorithm = solvers.linear_fictitious_play()
   with pytest.raises(ValueError, match="tables='float16' are for CFR with turns on lines"):

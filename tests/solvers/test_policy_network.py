@@ -14,7 +14,7 @@ from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import policy
 from rebel_jax.training.targets.target import Learner, Networks
 from solvers.search.batch import node_beliefs, sample_stop
-from solvers.search.policy_start import policy_from_network, policy_targets
+from solvers.search.starts import policy_from_network, policy_targets
 from solvers.search.subgames import add_node_features, find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem

@@ -17,6 +17,7 @@ from games.arrays import one
 from games.public_tree import Array
 from solvers import tuning
 from solvers.algorithms.wrappers import Promises
+from solvers.growing.gt_cfr import Asked
 from solvers.growing.simulate import draw, sample_index
 from solvers.growing.states import GTCFR, StateFunction
 
@@ -180,20 +181,6 @@ class ChainSearch(NamedTuple):
   here: PublicState
 
 
-class AskedState(NamedTuple):
-  """One of a search's questions: a public belief state; see `Asked`.
-
-  Attributes:
-    here: the public state.
-    beliefs: `[P, H]` there, player 0's first; none where an infostate is not possible.
-    total: `[]` how many questions there were.
-  """
-
-  here: PublicState
-  beliefs: jax.Array
-  total: jax.Array
-
-
 class Found(NamedTuple):
   """The result of a search.
 
@@ -210,7 +197,7 @@ class Found(NamedTuple):
   root_values: jax.Array
   root_mass: jax.Array
   left: Left
-  asked: AskedState
+  asked: Asked
 
 
 class How(NamedTuple):
