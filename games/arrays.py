@@ -232,25 +232,19 @@ def is_finite(value: Any) -> bool:
     return False
 
 
-def check_rows(name: str, rows: Any, shape: tuple[int, ...], letters: str) -> None:
-  """Checks the shape of an argument; `letters` says what its axes are.
+def check_shape(name: str, array: Any, shape: tuple[int, ...], letters: str) -> None:
+  """Checks that an argument is an array of a shape, perhaps traced; `letters` name its axes.
 
   Raises:
-    ValueError: it has another.
+    TypeError: it is no array of real numbers.
+    ValueError: it has another shape.
   """
-  if np.shape(rows) != shape:
-    raise ValueError(f"{name} of shape {np.shape(rows)} must have shape {shape} {letters}")
-
-
-def whole_numbers(name: str, numbers: Sequence[int]) -> tuple[int, ...]:
-  """Returns `numbers` as a tuple if all are whole.
-
-  Raises:
-    ValueError: one is not.
-  """
-  if not kind_of(Sequence[int])[0](numbers):
-    raise ValueError(f"{name}={short(numbers)} must be whole numbers")
-  return tuple(int(x) for x in numbers)
+  if not _is_array(array):
+    raise TypeError(
+      f"{name}={short(array)} must be an array of real numbers, of shape {shape} {letters}"
+    )
+  if np.shape(array) != shape:
+    raise ValueError(f"{name} of shape {np.shape(array)} must have shape {shape} {letters}")
 
 
 def lookup(table: Any, *index: Any) -> Any:

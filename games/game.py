@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from games.arrays import Rows, check_rows, checked, integers, short, unknown_name
+from games.arrays import Rows, check_shape, checked, integers, short, unknown_name
 from games.pairs import DensePairs, HoleCards, Pairs
 from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, walk
 
@@ -467,7 +467,7 @@ class Game(abc.ABC):
     """
     first = self.initial_state()
     states = integers("start", first if start is None else start, -(2**31), 2**31 - 1, ndim=1)[None]
-    check_rows("start", states[0], np.shape(first), "(S,)")
+    check_shape("start", states[0], np.shape(first), "(S,)")
     for depth, action in enumerate(history):
       if self.actor(states)[0] == TERMINAL:
         raise ValueError(

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,16 +12,15 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from games.arrays import kind_of
+from games.arrays import Number, kind_of
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
-from solvers.algorithms.by_boards import ByBoards
 from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.regret_rules import at_horizon
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.policies import exploitability_of, policy_values
-from solvers.solve_boards import boards_on
+from solvers.solve_boards import ByBoards, boards_on
 from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem
 from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import Alternatives, Lock, make_lock, make_problem
@@ -36,7 +35,6 @@ from solvers.xla import (
 )
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
-_Target = Annotated[float, (0, np.inf)]
 _SECONDS = 3.0  # between two moments at which signals are seen, if iterations are as quick
 
 
@@ -162,11 +160,10 @@ def solve(
   elif (bind := getattr(leaf_values, "bind", None)) is not None:
     leaf_values, params = bind(tree)
   leaf_values = _shared(leaf_values, params, (tree, given), tree, algorithm)
-  how: Any = (params, algorithm, number, target, leaf_values, progress)
   given = _as_given(tree, *given)
   if not tuning.on_cpu():
     tree = dataclasses.replace(tree, structure=gathered(tree.structure))
-  return _find((tree, given, None), None, *how)
+  return _find((tree, given, None), None, params, algorithm, number, target, leaf_values, progress)
 
 
 def solve_batch(
@@ -513,7 +510,7 @@ def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | N
   number = validation.check_num_iterations(num_iterations, algorithm.alternating)
   if target is None and isinstance(num_iterations, jax.Array) and number % 2 == 0:
     return num_iterations
-  if target is not None and (number % 2 or not kind_of(_Target)[0](target)):
+  if target is not None and (number % 2 or not kind_of(Number)[0](target) or target < 0):
     raise ValueError(
       f"num_iterations={num_iterations!r} must be even, and target={target!r} at least 0, or None"
     )

@@ -15,6 +15,7 @@ from games.arrays import (  # noqa: F401  # noqa: F401
   Positive,
   check_fields,
   check_integer,
+  check_shape,
   checked,
   integers,
   is_whole,
@@ -25,7 +26,6 @@ from games.public_tree import PADDING, PublicTree, check_is_tree, payoff_bound
 from solvers.sweeps.problem import Alternatives, Lock, make_lock
 
 TOLERANCE = 1e-3
-_REAL = (np.floating, np.integer, np.bool_)
 
 
 def is_concrete(*arrays) -> bool:
@@ -85,22 +85,6 @@ def check_player(player: Any, name: str = "player") -> None:
   """Checks that `player` is 0 or 1."""
   if not is_whole(player, 0, 1):
     raise ValueError(f"{name}={short(player)} must be 0 or 1")
-
-
-def check_shape(name: str, array, expected: tuple[int, ...], letters: str) -> None:
-  """Checks that something is an array of real numbers of a shape; it may be traced."""
-  if array is None or isinstance(array, (str, bytes, dict, set, PublicTree)):
-    raise TypeError(f"{name}={type(array).__name__} must be an array of shape {expected} {letters}")
-  try:
-    array = array if hasattr(array, "dtype") else np.asarray(array)
-  except ValueError:
-    raise ValueError(
-      f"{name} must be an array of shape {expected} {letters}, and its rows differ in length"
-    ) from None
-  if np.shape(array) != expected:
-    raise ValueError(f"{name} of shape {np.shape(array)} must have shape {expected} {letters}")
-  if not any(jax.dtypes.issubdtype(array.dtype, kind) for kind in _REAL):
-    raise ValueError(f"{name} of type {array.dtype} must hold real numbers")
 
 
 def tolerance(array: Any) -> float:

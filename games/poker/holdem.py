@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
-from games.arrays import Rows, check_rows, checked, may_hold, short, whole_numbers, with_columns
+from games.arrays import Rows, check_shape, checked, may_hold, short, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
@@ -88,8 +88,8 @@ class Holdem(Game):
     ranges: np.ndarray | None = None,
   ):
     self.deck = Deck() if deck is None else deck
-    self.board = whole_numbers("board", board)
-    self.deals = whole_numbers("deals", deals)
+    self.board = tuple(int(x) for x in board)
+    self.deals = tuple(int(x) for x in deals)
     rules = Betting() if rules is None else rules
     self.rules = dataclasses.replace(rules, tells_bettor=bets.donk is not None)
     self.bets = bets
@@ -251,7 +251,7 @@ class Holdem(Game):
         leave no pair of hands.
     """
     rows = np.asarray(beliefs, float)
-    check_rows("beliefs", rows, (2, self.num_infostates), "(P, H)")
+    check_shape("beliefs", rows, (2, self.num_infostates), "(P, H)")
     if self.ranges is not None or not np.allclose(rows.sum(axis=1), 1, atol=1e-3) or rows.min() < 0:
       raise ValueError(f"beliefs must be distributions over all hands of {self!r}, rows sum to one")
     held = (rows > 0) & (self.prior() > 0)
@@ -282,12 +282,6 @@ class Holdem(Game):
   def size_columns(self) -> slice:
     """The columns of a state that hold the sizes of bets, where these are fresh."""
     return slice(self._first_size, self._first_size + self.bets.thousandths.size)
-
-  @property
-  def named_cards(self) -> set[int]:
-    """The cards after whose deal `with_bet` added a bet."""
-    cards = slice(betting.NUM_COLUMNS, self._first_size)
-    return {card for row, _ in self._added_bets for card in row[cards]} - {NO_CARD}
 
   # Private information.
 

@@ -73,7 +73,10 @@ class Algorithm(Protocol):
     """
 
   def extend(self, problem: Problem, state: Any) -> Any:
-    """Returns the state on a problem that nodes have joined since: their moves become choices."""
+    """Returns the state on a problem that nodes have joined since: their moves become choices.
+
+    For searches that grow, which are of the CFR family.
+    """
 
   def current_policy(self, problem: Problem, state: Any) -> Levels:
     """Returns the policy of this iteration, the one to sample leaves and act with."""

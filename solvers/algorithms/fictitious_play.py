@@ -93,17 +93,6 @@ class FictitiousPlay(Algorithm):
     )
     return state, sweep
 
-  def extend(self, problem: Problem, state: FictitiousPlayState) -> FictitiousPlayState:
-    def spread(reach: tuple[Levels, Levels], weight: Pair) -> tuple[Levels, Levels]:
-      policy = _policy_of(problem, reach)
-      first, second = problem.both_reach(policy)
-      return tuple(x * weight[0] for x in first), tuple(x * weight[1] for x in second)
-
-    once = jnp.ones_like(state.weight[0])
-    return state._replace(
-      sums=spread(state.sums, state.weight), response=spread(state.response, (once, once))
-    )
-
   def current_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
     # Beliefs follow the average in fictitious play (ReBeL, section 5.2).
     return self.average_policy(problem, state)

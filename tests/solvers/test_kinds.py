@@ -17,8 +17,8 @@ from rebel_jax.agents import agent, dealer, match, range_grids
 from rebel_jax.spots import report, solved
 from rebel_jax.tables import acpc, chips, players, slumbot
 from solvers import contrib, metrics
-from solvers.algorithms.by_boards import ByBoards
 from solvers.growing.continual.grounds import tree_ground
+from solvers.solve_boards import ByBoards
 
 JUNK = ("a string", object())
 GAME = games.make("kuhn_poker")

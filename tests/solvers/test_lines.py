@@ -26,9 +26,9 @@ from games.poker.lines.rounding import bucket
 from games.poker.notation import beliefs_of
 from solvers import tuning
 from solvers.algorithms import by_boards
-from solvers.algorithms.by_boards import ByBoards
 from solvers.half import from_half, to_half
 from solvers.solve import default_batch_size
+from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
 
