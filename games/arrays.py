@@ -232,6 +232,15 @@ def is_finite(value: Any) -> bool:
     return False
 
 
+def as_share(value: Any) -> float:
+  """Returns a number from 0 to 1, or the text of one, as a float; NaN for anything else."""
+  try:
+    share = float(value)
+  except (TypeError, ValueError, OverflowError):
+    return math.nan
+  return math.nan if isinstance(value, bool) or not 0 <= share <= 1 else share
+
+
 def check_shape(name: str, array: Any, shape: tuple[int, ...], letters: str) -> None:
   """Checks that an argument is an array of a shape, perhaps traced; `letters` name its axes.
 

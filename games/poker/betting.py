@@ -12,10 +12,9 @@ from games.arrays import (
   Player,
   Rows,
   check_fields,
+  check_integer,
   checked,
-  is_whole,
   lookup,
-  short,
   with_columns,
 )
 
@@ -24,9 +23,9 @@ from games.arrays import (
   ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, START, STACK, NUM_COLUMNS,
 ) = range(11)  # fmt: skip
 FOLD, CALL, FIRST_BET = range(3)  # actions of hold'em; bets follow each other
-_MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
-Stack = Annotated[int, (1, _MAX_CHIPS)]
-Stake = Annotated[int, (0, _MAX_CHIPS)]
+MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
+Stack = Annotated[int, (1, MAX_CHIPS)]
+Stake = Annotated[int, (0, MAX_CHIPS)]
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
 
 
@@ -248,6 +247,4 @@ def check_chips(field: str, value, *, at_least: int) -> None:
   Raises:
     ValueError: it is not, or it is less than `at_least` or more than a state holds.
   """
-  if not is_whole(value, at_least, _MAX_CHIPS):
-    allowed = f"a whole number of chips, at least {at_least} and at most {_MAX_CHIPS}"
-    raise ValueError(f"{field}={short(value)} must be {allowed}")
+  check_integer(field, value, least=at_least, most=MAX_CHIPS)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import short, with_columns
+from games.arrays import as_share, short, with_columns
 from games.game import CHANCE
 from games.poker import betting
 from games.poker.betting import CALL, FIRST_BET, FOLD
@@ -84,7 +84,11 @@ def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
       f"vary board={short(how['board'])} must be 'random', in a game that starts with cards "
       "on the board"
     )
-  bets = _spread(how["bets"]) if "bets" in how else None
+  bets = as_share(how["bets"]) if "bets" in how else None
+  if bets is not None and math.isnan(bets):
+    raise ValueError(
+      f"vary bets={short(how['bets'])} must be a part of the pot, a number from 0 to 1"
+    )
   if bets is not None and not game.bets.thousandths.any():
     raise ValueError(f"vary bets={short(how['bets'])} needs bets that are fractions of the pot")
   return Fresh(stacks, pot, bets, "board" in how)
@@ -152,16 +156,6 @@ def _range(name: str, value: Any) -> tuple[int, int]:
       "'3000-12000'"
     )
   return low, high
-
-
-def _spread(value: Any) -> float:
-  try:
-    spread = float(value)
-  except (TypeError, ValueError, OverflowError):
-    spread = -1.0
-  if isinstance(value, bool) or not 0 <= spread <= 1:
-    raise ValueError(f"vary bets={short(value)} must be a part of the pot, a number from 0 to 1")
-  return spread
 
 
 _FOLD_TABLE, _SHOWDOWN_TABLE = 0, 1

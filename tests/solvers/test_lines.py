@@ -24,8 +24,7 @@ from games.poker.lines import (
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
 from games.poker.notation import beliefs_of
-from solvers import tuning
-from solvers.algorithms import by_boards
+from solvers import solve_boards, tuning
 from solvers.half import from_half, to_half
 from solvers.solve import default_batch_size
 from solvers.solve_boards import ByBoards
@@ -202,7 +201,7 @@ def test_tables_of_16_bits_solve_to_a_thousandth_of_the_pot(packing):
 @pytest.mark.slow
 def test_a_wrong_scale_would_be_found(packing, monkeypatch):
   wrong = lambda x: from_half(x._replace(scale=x.scale**0.9))  # noqa: E731
-  monkeypatch.setattr(by_boards, "from_half", wrong)
+  monkeypatch.setattr(solve_boards, "from_half", wrong)
   jax.clear_caches()
   assert packing("float16") > 3e-3
   jax.clear_caches()
@@ -440,7 +439,7 @@ jax.config.update("jax_enable_x64", True)
 import dataclasses
 import solvers
 from solvers import tuning
-from solvers.algorithms import by_boards
+from solvers import solve_boards
 from solvers.sweeps.lines import parts
 from tests.solvers.test_lines import APART, make
 from games.poker.lines import make_lines
@@ -461,8 +460,8 @@ def solve(devices):
 whole, split = solve(jax.devices()[:1]), solve(None)
 assert len(jax.devices()) == 2
 np.testing.assert_allclose(split, whole, rtol=1e-9, atol=1e-12)
-kept = by_boards._gather
-by_boards._gather = lambda x: kept([own * (lax.axis_index(parts.AXIS) == 0) for own in x])
+kept = solve_boards._gather
+solve_boards._gather = lambda x: kept([own * (lax.axis_index(parts.AXIS) == 0) for own in x])
 jax.clear_caches()
 assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not missed"
 """
