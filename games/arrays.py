@@ -222,14 +222,8 @@ def check_fields(record: Any) -> None:
 Rows = TypeVar("Rows", np.ndarray, jax.Array)  # a function takes and returns one of the two
 
 
-def is_finite(value: Any) -> bool:
-  """Says whether `value` is a real number that a float can hold, NaN and infinity excluded."""
-  if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-    return False
-  try:
-    return math.isfinite(value)
-  except OverflowError:  # an integer of more than 308 digits
-    return False
+# Whether a value is a real number that a float can hold, NaN and infinity excluded.
+is_finite = kind_of(Finite)[0]
 
 
 def as_share(value: Any) -> float:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from games.game import CHANCE, TERMINAL, Game, check_is_game
+from games.arrays import checked
+from games.game import CHANCE, TERMINAL, Game
 from games.pairs import Pairs
-from games.public_tree import PublicTree, check_is_tree
+from games.public_tree import PublicTree
 
 _PARTS = ("parameters", "prior", "payoffs or pair weights")
 
@@ -32,6 +33,7 @@ def _bytes(table: np.ndarray) -> bytes:
   return str(array.shape).encode() + array.tobytes()
 
 
+@checked
 def check_tree_of(game: Game, tree: PublicTree) -> None:
   """Checks that `tree`, one or a stack, is of `game`: by its mark, and by the rules at its nodes.
 
@@ -39,8 +41,6 @@ def check_tree_of(game: Game, tree: PublicTree) -> None:
     TypeError: one of the two is something else.
     ValueError: it is of another game; the message says what differs.
   """
-  check_is_game(game)
-  check_is_tree(tree)
   different = _difference(game, tree)
   if different is not None:
     raise ValueError(f"tree is not of {game!r}: its {different} differ from that game's")

@@ -103,7 +103,6 @@ def graft(
     TypeError: an argument is of another kind.
     ValueError: an array has the wrong shape, or places are of another tree.
   """
-  check_is_tree(whole, "whole")
   validation.check_shape("policy", policy, (whole.num_nodes, whole.num_infostates), "(N, H)")
   kind, parent = np.asarray(whole.kind), np.asarray(whole.parent)
   mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], CHANCE)

@@ -290,7 +290,6 @@ REFUSED = [
   (lambda: at_chance(6), r"action=6 is not possible where players hold \[0, 3\]"),
   (lambda: dealer.Dealer(GAME).payoff(), r"history=\[\] has no payoff: the game goes on"),
   (lambda: MADE.follower.follow((99,)), r"history=\(99,\) takes action 99 where .* allows"),
-  (lambda: make_lines(SPOT.game(), permutations=[3]), "permutations=.* must be a list of lists"),
   (lambda: solvers.Placer(STACK), "whole is stacked"),
   (lambda: games.tabulate(GAME, STACK), "tree is stacked"),
   (lambda: games.take(STACK, 2), "which=2 must hold integers from -2 to 1"),

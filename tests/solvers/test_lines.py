@@ -46,9 +46,9 @@ def make(board, ranges):
   return whole.only(beliefs_of(ranges, whole))
 
 
-def solve(game, iterations, permutations=None):
+def solve(game, iterations):
   """Returns the exploitability on lines, the policy on the tree, and the tree; in float64."""
-  lines, columns = make_lines(game, permutations=permutations)
+  lines, columns = make_lines(game)
   found = solvers.solve(lines, algorithm=solvers.linear_cfr(), target=0, num_iterations=iterations)
   tree = games.build_public_tree(game)
   return found.exploitability, expand_policy(lines, columns, found.average_policy, tree), tree
@@ -86,7 +86,7 @@ def test_a_turn_is_solved_in_one_piece_on_an_accelerator(turn, accelerator):
   np.testing.assert_allclose(other, policy, atol=1e-9)
 
 
-def test_suits_are_found_alike_or_not(turn):
+def test_suits_are_found_alike_or_not(turn, monkeypatch):
   name, game, *_ = turn
   found = suit_permutations(game, game.prior())
   assert len(found) == (2 if name == "alike" else 1)
@@ -98,8 +98,9 @@ def test_suits_are_found_alike_or_not(turn):
   alike = make("TsJh9hAs", ALIKE)
   permutations = suit_permutations(alike, alike.prior())
   assert np.array_equal(alike.hole_cards, game.hole_cards)
+  monkeypatch.setattr(boards, "suit_permutations", lambda *_: permutations)
   with jax.enable_x64(True):
-    gap, policy, tree = solve(game, 4, permutations)
+    gap, policy, tree = solve(game, 4)
     assert abs(gap - float(solvers.exploitability(tree, policy))) > 1e-3
 
 
@@ -109,7 +110,9 @@ def test_cards_of_a_rank_are_merged_on_a_turn(board, monkeypatch):
   with jax.enable_x64(True):
     gap, policy, tree = solve(game, 4)
     lines, columns = make_lines(game)
-  suits, _ = make_lines(game, permutations=suit_permutations(game, game.prior()))
+  with monkeypatch.context() as patched:
+    patched.setattr(boards, "alike_hands", lambda *_: None)
+    suits, _ = make_lines(game)
   assert lines.streets[1].width(0) < suits.streets[1].width(0)
   assert columns.sentence().startswith("Cards of a rank in suits without a flush are alike")
   assert_solved_as_on_the_tree(game, gap, policy, tree)

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.arrays import checked, integers
+from games.arrays import checked
 from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
@@ -28,7 +28,6 @@ from games.poker.lines.boards import (
   enumerate_boards,
   find_alike,
   hand_classes,
-  moved_hands,
   parent_columns,
   say_permutations,
 )
@@ -287,28 +286,22 @@ class Lines:
 
 
 @checked
-def make_lines(game: Holdem, *, permutations: np.ndarray | None = None) -> tuple[Lines, LineMap]:
+def make_lines(game: Holdem) -> tuple[Lines, LineMap]:
   """Writes a spot out as lines of betting, and returns what they stand for.
 
   Args:
     game: hold'em of which cards are dealt one by one, without bets that `with_bet` added.
-    permutations: `[G, num_cards]` of suits that change nothing, the identity first; None for all.
 
   Raises:
     ValueError: the game is of another kind.
   """
-  if not isinstance(game, Holdem) or any(k != 1 for k in game.deals):
+  if any(k != 1 for k in game.deals):
     raise ValueError(f"game={game!r} must be hold'em whose cards to come are dealt one by one")
   if game.parameters()["added_bets"] or game.every_hand:
     raise ValueError(f"game={game!r} must have no added bets and no fresh boards")
   rows = np.asarray(game.prior(), float)
   shapes, nodes = betting_lines(game)
-  if permutations is None:
-    alike = find_alike(game, rows)
-  else:
-    last = game.deck.num_cards - 1
-    permutations = integers("permutations", permutations, 0, last, ndim=2)
-    alike = Alike(permutations, moved_hands(game, permutations), None)
+  alike = find_alike(game, rows)
   boards = enumerate_boards(game, alike)
   streets: list[Street] = []
   classes: list[tuple[Classes, Classes]] = []
