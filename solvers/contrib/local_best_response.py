@@ -11,8 +11,9 @@ from games.poker.holdem import FOLD
 from games.public_tree import Array, PublicTree
 from games.tabulate import children_of
 from solvers import validation
-from solvers.metrics.equity import MAX_RUNOUTS, Equity
+from solvers.metrics.aivat import MAX_RUNOUTS
 from solvers.metrics.local_best_response import (
+  Equity,
   LBRRules,
   best_actions,
   milli_big_blinds,

@@ -3,13 +3,13 @@
 from solvers.metrics.aivat import (
   HandRecord,
   HandRecorder,
+  PotShares,
   ValueFunction,
   aivat,
   half_the_difference,
   node_values,
   zero_values,
 )  # fmt: skip
-from solvers.metrics.equity import PotShares
 from solvers.metrics.histories import (
   Minimax,
   exploitability_in,

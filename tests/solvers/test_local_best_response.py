@@ -13,8 +13,7 @@ from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.tabulate import children_of
 from solvers import contrib, metrics
 from solvers.contrib.local_best_response import local_best_response_policy, opponent_ranges
-from solvers.metrics.equity import Equity
-from solvers.metrics.local_best_response import move_values
+from solvers.metrics.local_best_response import Equity, move_values
 from tests.trees import as_policy, mover, random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
