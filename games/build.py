@@ -14,7 +14,6 @@ import numpy as np
 
 from games.arrays import as_array, checked, integers, is_whole, short
 from games.game import CHANCE, TERMINAL, Game
-from games.origin import origin_of
 from games.pairs import Pairs, num_live_cards
 from games.public_tree import (
   LEAF,
@@ -28,6 +27,7 @@ from games.public_tree import (
   plan_sweeps,
   walk,
 )
+from games.tabulate import origin_of
 
 MAX_BYTES = 2**32
 Bytes = Annotated[float, (1, np.inf)]
@@ -153,7 +153,6 @@ def build_public_tree(
   """
   if not game.remembers:
     raise ValueError(f"infostates of {game!r} forget how they were reached, and trees ask for it")
-  depth = _check_depth(depth)
   state = game.state_after(root)
   if game.actor(state[None])[0] == TERMINAL:
     raise ValueError(f"root={root} ends the game: there is nothing left to solve")
@@ -183,7 +182,7 @@ def build_from_state(
     The tree; see `build_public_tree`.
   """
   state = np.asarray(state)
-  limit = _limit(game, state, _check_depth(depth))
+  limit = _limit(game, state, depth)
   check_size(game, state, *limit)
   allowed = np.ones((2, game.num_infostates), bool) if possible is None else np.asarray(possible)
   prior = allowed / allowed.sum(axis=1, keepdims=True)
@@ -208,24 +207,16 @@ def _build(
   return _assemble(game, pairs, levels, prior)
 
 
-def _check_depth(depth) -> int | str | None:
+def _limit(game: Game, state: np.ndarray, depth: Any) -> tuple[int | None, int | None]:
+  """Returns the checked cut of a tree below `state`: its depth, and its stage."""
+  if isinstance(depth, str) and depth == "stage":
+    return None, int(game.stages(state[None])[0])
   whole = int(depth) if isinstance(depth, float) and depth.is_integer() else depth
-  if (
-    depth is not None
-    and not is_whole(whole, 1)
-    and not (isinstance(depth, str) and depth == "stage")
-  ):
+  if depth is not None and not is_whole(whole, 1):
     raise ValueError(
       f"depth={short(depth)} must be a positive integer, 'stage', or None for the whole game"
     )
-  return depth if depth is None or isinstance(depth, str) else int(depth)
-
-
-def _limit(game: Game, state: np.ndarray, depth: int | str | None) -> tuple[int | None, int | None]:
-  """Returns the cut of a tree below `state`: its depth, and its stage."""
-  if isinstance(depth, str):
-    return None, int(game.stages(state[None])[0])
-  return depth, None
+  return whole, None
 
 
 def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from games import PADDING, Game, PublicTree, stack_trees, take
 from games.build import build_from_state
-from games.origin import check_tree_of
+from games.tabulate import check_tree_of
 from solvers import validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import discounted_cfr

@@ -16,15 +16,8 @@ from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card, strengths_on
 from games.poker.dealing import NO_CARD, Dealing, check_flops
-from games.poker.notation import beliefs_of
+from games.poker.notation import parse_range
 from games.poker.streets import FIXED, Fresh, Streets, read_fresh
-
-EXPLAINED = (
-  "Hold'em between two: each has two cards of their own, shares those on the board, and the "
-  "best five of the seven win the pot. Bets are named by the chips that a player will have "
-  "put in; what is won or lost is counted with what was in the pot at the start."
-)
-
 
 # Columns of the features: numbers about the betting, both players' chips in the pot among them as
 # fractions of the stack, and last a column for each card of the deck, 1 if it is shown.
@@ -70,7 +63,11 @@ class Holdem(Game):
   """
 
   name = "holdem"
-  text = EXPLAINED
+  text = (
+    "Hold'em between two: each has two cards of their own, shares those on the board, and the "
+    "best five of the seven win the pot. Bets are named by the chips that a player will have "
+    "put in; what is won or lost is counted with what was in the pot at the start."
+  )
 
   @checked
   def __init__(
@@ -325,8 +322,28 @@ class Holdem(Game):
 
     Returns:
       `[P, H]` beliefs, rows sum to one.
+
+    Raises:
+      ValueError: the shape is wrong, a string is not understood, a weight is negative or not
+        finite, or the board leaves a player no hand.
     """
-    return beliefs_of(ranges, self)[:, self.kept]
+    every = self.deck.hole_cards()
+    if not isinstance(ranges, str) and all(isinstance(x, str) for x in ranges):
+      named = [parse_range(str(x), self.deck, field=f"ranges[{p}]") for p, x in enumerate(ranges)]
+      ranges = np.array(named)
+    weights = np.asarray(ranges, float)
+    check_shape("ranges", weights, (2, len(every)), "(P, C(n, 2))")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+      raise ValueError("ranges hold negative or infinite weights; each must be at least 0")
+    free = ~np.isin(every, self.board).any(axis=1)
+    live = weights * free if self.every_hand else weights[:, free]
+    totals = live.sum(axis=1, keepdims=True)
+    if (totals == 0).any():
+      raise ValueError(
+        f"ranges give player {int(totals.argmin())} no hand that the board "
+        f"{self.deck.names(self.board)!r} leaves; some must have weight"
+      )
+    return (live / totals)[:, self.kept]
 
   def dealt_cards(self, states, actions):
     xp = states.__array_namespace__()

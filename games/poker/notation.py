@@ -8,8 +8,8 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated
 
 import numpy as np
 
@@ -387,29 +387,3 @@ def _run(run: tuple[int, int], top: int, letter: str, deck: Deck, high: int | No
   if first == last:
     return name(first)
   return f"{name(last)}+" if first == top else f"{name(first)}-{name(last)}"
-
-
-def beliefs_of(ranges: np.ndarray | Sequence[str], game: Any) -> np.ndarray:
-  """Returns two ranges as beliefs `[P, H]`, rows sum to one; see `Holdem.beliefs`, which is this.
-
-  Raises:
-    ValueError: the shape is wrong, a string is not understood, a weight is negative or not finite,
-      or the board leaves a player no hand.
-  """
-  every = game.deck.hole_cards()
-  if not isinstance(ranges, str) and all(isinstance(x, str) for x in ranges):
-    named = [parse_range(str(x), game.deck, field=f"ranges[{p}]") for p, x in enumerate(ranges)]
-    ranges = np.array(named)
-  weights = np.asarray(ranges, float)
-  check_shape("ranges", weights, (2, len(every)), "(P, C(n, 2))")
-  if not np.isfinite(weights).all() or (weights < 0).any():
-    raise ValueError("ranges hold negative or infinite weights; each must be at least 0")
-  free = ~np.isin(every, game.board).any(axis=1)
-  live = weights * free if game.every_hand else weights[:, free]
-  totals = live.sum(axis=1, keepdims=True)
-  if (totals == 0).any():
-    raise ValueError(
-      f"ranges give player {int(totals.argmin())} no hand that the board "
-      f"{game.deck.names(game.board)!r} leaves; some must have weight"
-    )
-  return live / totals

@@ -5,11 +5,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from games.origin import check_tree_of
 from games.poker import Holdem
 from games.poker.holdem import FOLD
 from games.public_tree import Array, PublicTree
-from games.tabulate import children_of
+from games.tabulate import check_tree_of, children_of
 from solvers import validation
 from solvers.metrics.aivat import MAX_RUNOUTS
 from solvers.metrics.local_best_response import (

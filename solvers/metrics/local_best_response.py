@@ -19,13 +19,12 @@ import numpy as np
 
 from games.arrays import check_fields
 from games.game import CHANCE
-from games.origin import check_tree_of
 from games.pairs import compatible_mass, holds, most_hands_per_card
 from games.poker import Holdem, betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.public_tree import Array, PublicTree
-from games.tabulate import children_of
+from games.tabulate import check_tree_of, children_of
 from solvers import validation
 from solvers.metrics.aivat import (
   MAX_RUNOUTS,

@@ -7,8 +7,8 @@ import numpy as np
 
 from games import PublicTree
 from games.arrays import integers
-from games.origin import check_same_game
 from games.public_tree import CHANCE, Array, check_is_tree
+from games.tabulate import check_same_game
 from solvers import validation
 from solvers.sweeps.problem import Lock
 

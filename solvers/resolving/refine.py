@@ -11,10 +11,9 @@ import numpy as np
 from games import Game, PublicTree, build_public_tree, stack_trees
 from games.arrays import Finite
 from games.build import build_from_state
-from games.origin import check_same_game, check_tree_of
 from games.poker.holdem import Holdem
 from games.public_tree import CHANCE, TERMINAL, Array
-from games.tabulate import NodeInfo, children_of, node_info
+from games.tabulate import NodeInfo, check_same_game, check_tree_of, children_of, node_info
 from solvers import validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.gadgets import Gadget

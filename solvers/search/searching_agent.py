@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from games import Game, PublicTree, build_public_tree
-from games.origin import check_tree_of
+from games.tabulate import check_tree_of
 from solvers import tuning
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues

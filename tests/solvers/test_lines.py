@@ -23,7 +23,6 @@ from games.poker.lines import (
 )
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
-from games.poker.notation import beliefs_of
 from solvers import solve_boards, tuning
 from solvers.half import from_half, to_half
 from solvers.solve import default_batch_size
@@ -43,7 +42,7 @@ def make(board, ranges):
   cards = deck.parse(board)
   rules = Betting((60, 60), (10, 10), 2)
   whole = Holdem(deck=deck, board=cards, deals=(1,) * (5 - len(cards)), rules=rules, bets=ONE_BET)
-  return whole.only(beliefs_of(ranges, whole))
+  return whole.only(whole.beliefs(ranges))
 
 
 def solve(game, iterations):
@@ -154,7 +153,7 @@ def flop():
   rules = Betting((60, 60), (10, 10), 2)
   board = deck.parse("TsJsKs")
   whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
-  game = whole.only(beliefs_of(("AA,KQ", "TT,AJ:0.5,QTs"), whole))
+  game = whole.only(whole.beliefs(("AA,KQ", "TT,AJ:0.5,QTs")))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
     patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
     found = game, *solve(game, 4)

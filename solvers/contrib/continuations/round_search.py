@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from games import Game, PublicTree, stack_trees
-from games.origin import check_tree_of
 from games.public_tree import CHANCE, Array
+from games.tabulate import check_tree_of
 from solvers import validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import cfr_plus

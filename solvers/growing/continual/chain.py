@@ -18,7 +18,7 @@ from games.public_tree import Array
 from solvers import tuning
 from solvers.algorithms.wrappers import Promises
 from solvers.growing.gt_cfr import Asked
-from solvers.growing.simulate import draw, sample_index
+from solvers.growing.simulate import sample_index
 from solvers.growing.states import GTCFR, StateFunction
 
 
@@ -327,7 +327,7 @@ class Standing(NamedTuple):
 def deal(rules: Game, key: jax.Array) -> Standing:
   """Begins a game: returns its first decision."""
   pair_key, chance_key = jax.random.split(key)
-  numbers, here = draw(pair_key, 2), beginning(rules)
+  numbers, here = jax.random.uniform(pair_key, (2,)), beginning(rules)
   prior = jnp.asarray(rules.prior()) * jnp.ones(())
   met = rules.compatible_mass(here.state[None], prior[1:], 0)[0]
   first = sample_index(numbers[0], prior[0] * met)
@@ -359,7 +359,7 @@ def play_on(
     The next decision or end, and whether the game is over.
   """
   move_key, chance_key = jax.random.split(key)
-  numbers, here = draw(move_key, 2), standing.here
+  numbers, here = jax.random.uniform(move_key, (2,)), standing.here
   player = one(rules.actor, here.state)
   held = standing.hands[player]
   moves = one(rules.moves_of, here.state, here.possible)
@@ -415,7 +415,9 @@ def _past_chance(rules: Game, standing: Standing, key: jax.Array) -> Standing:
     hands = rules.held_after(state, actions, hands)
     both = jnp.take_along_axis(after, hands[..., None], axis=2).all(axis=(1, 2))
     fits = both & one(rules.legal_actions, standing.here.state)
-    chosen = sample_index(draw(now)[()], jnp.where(fits, rules.chance(state, actions)[0], 0.0))
+    chosen = sample_index(
+      jax.random.uniform(now), jnp.where(fits, rules.chance(state, actions)[0], 0.0)
+    )
     return _take(rules, standing, chosen), key
 
   def at_chance(carry):
