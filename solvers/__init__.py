@@ -34,8 +34,7 @@ from solvers.metrics.policies import (
   infostate_values,
   root_marginals,
 )
-from solvers.resolving.graft import Placer, lock
-from solvers.resolving.refine import answer_bet, blueprint_values, refine
+from solvers.resolving import Placer, answer_bet, blueprint_values, lock, refine
 from solvers.solve import Solution, solve, solve_batch
 from solvers.sweeps.problem import Alternatives
 

@@ -221,17 +221,15 @@ class Ground(Protocol):
       none.
   """
 
-  @property
-  def rules(self) -> Game: ...
-
-  @property
-  def child(self) -> jax.Array | None: ...
+  rules: Any
+  child: Any = None
 
   def nothing(self) -> Left:
     """Returns the empty result, before the first search of a game."""
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
     """Returns the grounds for searches from states `roots` `[B, S]`, and which are theirs `[B]`."""
+    return [(self, jnp.ones(len(roots), bool))]
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     """Makes one search, here or in a part."""

@@ -33,6 +33,7 @@ from solvers.growing.continual.chain import (
   ChainSearch,
   ChainStart,
   Found,
+  Ground,
   How,
   Left,
   PublicState,
@@ -45,7 +46,7 @@ from solvers.growing.continual.chain import (
 from solvers.growing.gt_cfr import Asked, ByRules, Grown, OnTree, grow, most_nodes
 from solvers.growing.states import GTCFR, StateFunction
 from solvers.metrics.histories import Histories, public_histories
-from solvers.resolving.graft import Placer
+from solvers.resolving import Placer
 from solvers.xla import Programs, work_on_trees
 
 # A part has at most this share of the nodes of the whole.
@@ -71,7 +72,7 @@ class Parts(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class TreeGround:
+class TreeGround(Ground):
   """A `Ground` of a written-out tree, whose nodes are the places of all searches.
 
   Attributes:
@@ -102,9 +103,8 @@ class TreeGround:
     return Left(none, beginning(self.rules), None, rows, rows, known)
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
-    everywhere = jnp.ones(len(roots), bool)
     if self.parts is None:
-      return [(self, everywhere)]
+      return super().kinds(roots)
     small = jnp.asarray(self.parts.part)[roots[:, 0]] >= 0
     return [(self, ~small), (_Part(self), small)]
 
@@ -168,7 +168,7 @@ class _Part(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RulesGround:
+class RulesGround(Ground):
   """A `Ground` of rules by which searches make their trees.
 
   Attributes:
@@ -179,7 +179,6 @@ class RulesGround:
   rules: Game = dataclasses.field(metadata={"static": True})
   capacity: int = dataclasses.field(metadata={"static": True})
 
-  child = None
   num_subgames = None  # nobody has counted the states that a search may be about
 
   @classmethod
@@ -193,9 +192,6 @@ class RulesGround:
     child = jnp.full((self.capacity, rules.num_actions), -1, jnp.int32)
     none = jnp.full((), -1, jnp.int32)
     return Left(none, beginning(rules), child, rows, rows, jnp.zeros((2, self.capacity), bool))
-
-  def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
-    return [(self, jnp.ones(len(roots), bool))]
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     (root, path, beliefs, promises), rules = row.start, self.rules
