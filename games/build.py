@@ -114,7 +114,6 @@ class _Nodes(NamedTuple):
   action: np.ndarray  # [n]
   state: np.ndarray  # [n, S]
   kind: np.ndarray  # [n]
-  actor: np.ndarray  # [n] kind before the depth limit turns nodes into leaves
   probability: np.ndarray  # [n]
   possible: np.ndarray  # [n, P, H]
   infostate_parent: np.ndarray | None  # [n, P, H]
@@ -220,14 +219,12 @@ def _limit(game: Game, state: np.ndarray, depth: Any) -> tuple[int | None, int |
 
 
 def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
-  actor = game.actor(state[None])
   identity = np.broadcast_to(np.arange(game.num_infostates), (1, 2, game.num_infostates))
   return _Nodes(
     parent=np.array([-1]),
     action=np.array([-1]),
     state=state[None],
-    kind=actor,
-    actor=actor,
+    kind=game.actor(state[None]),
     probability=np.ones(1),
     possible=possible[None],
     infostate_parent=identity,
@@ -265,7 +262,7 @@ def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> 
   cut = np.full(len(action), at_limit) if stage is None else game.stages(state) != stage
   kind = np.where(actor == TERMINAL, TERMINAL, np.where(cut, LEAF, actor))
   dealt = game.dealt_cards(parent_state, action)
-  nodes = _Nodes(parent, action, state, kind, actor, probability, possible, infostate_parent, dealt)
+  nodes = _Nodes(parent, action, state, kind, probability, possible, infostate_parent, dealt)
   order = np.argsort(group_of(kind), kind="stable")  # so each group stays action-major
   return jax.tree.map(lambda x: x[order], nodes)
 

@@ -177,7 +177,7 @@ class CFR(Algorithm):
     self, problem: Problem, state: CFRState, values: jax.Array | None, player: int
   ) -> tuple[CFRState, Sweep]:
     if values is not None:
-      values = problem.weigh_leaf_values(values, state.reach[1 - player], player)
+      values = problem.weigh_leaf_values(values, self.core(state).reach[1 - player], player)
     return self.update_weighed(problem, state, values, player)
 
   def update_weighed(

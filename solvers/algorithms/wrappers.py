@@ -276,12 +276,7 @@ class WithGadget(Holder):
     )
     return self._entered(problem, self.algorithm.init(problem, policy), states, self._opponents)
 
-  def update(
-    self, problem: Problem, state: GadgetState, values: jax.Array | None, player: int
-  ) -> tuple[GadgetState, Sweep]:
-    if values is not None:
-      values = problem.weigh_leaf_values(values, state.inner.reach[1 - player], player)
-    return self.update_weighed(problem, state, values, player)
+  update = CFR.update  # by the reach that CFR has, which entry scales
 
   def update_weighed(
     self, problem: Problem, state: GadgetState, values: jax.Array | None, player: int

@@ -109,7 +109,6 @@ class ByRules:
     beliefs, promises: see `OnTree`.
     game: the rules; static.
     capacity: nodes that there is room for; static.
-    asks_once: see `InsertedTree`; static.
   """
 
   state: Array
@@ -119,11 +118,10 @@ class ByRules:
   promises: Promises | None
   game: Game = dataclasses.field(metadata={"static": True})
   capacity: int = dataclasses.field(metadata={"static": True})
-  asks_once: bool = dataclasses.field(metadata={"static": True})
 
   def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
     root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
-    tree = plant(self.game, *root, children_at_once(self.game, search), asks_once=self.asks_once)
+    tree = plant(self.game, *root, children_at_once(self.game, search))
     return plant_path(tree, jnp.asarray(self.path))
 
   def steps(self, store: Any) -> int:
@@ -208,8 +206,7 @@ def start_by_rules(
       f"{1 + game.num_children * (path.size + 1)} nodes"
     )
   state, possible, beliefs = jnp.asarray(state), jnp.asarray(possible), jnp.asarray(beliefs, float)
-  once = game.num_infostates == 1
-  return ByRules(state, possible, path, beliefs, None, game, min(capacity, most), once)
+  return ByRules(state, possible, path, beliefs, None, game, min(capacity, most))
 
 
 class Asked(NamedTuple):

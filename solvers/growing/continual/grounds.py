@@ -195,7 +195,7 @@ class RulesGround(Ground):
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     (root, path, beliefs, promises), rules = row.start, self.rules
-    start = ByRules(*root, path, beliefs, promises, rules, self.capacity, rules.num_infostates == 1)
+    start = ByRules(*root, path, beliefs, promises, rules, self.capacity)
     grown = grow(start, key, params, rounds, how.search, network=how.network)
     tree, asked = grown.tree, grown.asked
     here = PublicState(tree.state[asked.here], tree.possible[asked.here])
