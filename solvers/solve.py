@@ -155,15 +155,11 @@ def solve(
   validation.check_unstacked(tree)
   validation.check_leaves(tree, leaf_values, target)
   validation.check_given(tree, algorithm, *given)
-  if not tree.depth_limited:
-    leaf_values, params = None, None
-  elif (bind := getattr(leaf_values, "bind", None)) is not None:
-    leaf_values, params = bind(tree)
-  leaf_values = _shared(leaf_values, params, (tree, given), tree, algorithm)
+  function, params, _ = _bound(tree, leaf_values, params, given, algorithm)
   given = _as_given(tree, *given)
   if not tuning.on_cpu():
     tree = dataclasses.replace(tree, structure=gathered(tree.structure))
-  return _find((tree, given, None), None, params, algorithm, number, target, leaf_values, progress)
+  return _find((tree, given, None), None, params, algorithm, number, target, function, progress)
 
 
 def solve_batch(
@@ -210,8 +206,7 @@ def solve_batch(
   number = _check_settings(algorithm, num_iterations, target)
   given = (beliefs, initial_policy, locked, alternatives)
   game: Any = trees
-  function: Any = leaf_values
-  stacked, own = True, None
+  stacked, function, own = True, None, None
   if isinstance(trees, list | tuple) and trees and all(isinstance(x, Lines) for x in trees):
     _check_lines_alone(leaf_values, *given)
     game, arrays = _stack_lines(trees), Given()
@@ -219,13 +214,7 @@ def solve_batch(
     stacked = trees.prior.ndim == 3
     validation.check_leaves(trees, leaf_values, target)
     _check_rows(trees, stacked, algorithm, *given)
-    if not trees.depth_limited:
-      function, params = None, None
-    elif stacked and hasattr(function, "bind_stacked"):
-      function, params, own = function.bind_stacked(trees)
-    elif hasattr(function, "bind"):
-      function, params = function.bind(trees)
-    function = _shared(function, params, (trees, given), trees, algorithm)
+    function, params, own = _bound(trees, leaf_values, params, given, algorithm)
     arrays = _as_given(trees, *given)
   else:
     raise TypeError(
@@ -517,11 +506,22 @@ def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | N
   return number
 
 
-def _shared(leaf_values, params, arguments, trees: PublicTree, algorithm: Algorithm) -> Any:
-  """Returns a leaf function that is compiled once with others of its program."""
-  if leaf_values is None or not validation.is_concrete(arguments, params):
-    return leaf_values
-  return shared_by_program(leaf_values, params, trees, getattr(algorithm, "sound", False))
+def _bound(trees: PublicTree, leaf_values: Any, params: Any, given: Any, algorithm: Any) -> Any:
+  """Returns the function of leaves, its params, and params of each row's own; None without leaves.
+
+  The function is compiled once with others of its program.
+  """
+  own = None
+  if not trees.depth_limited:
+    return None, None, None
+  if trees.prior.ndim == 3 and hasattr(leaf_values, "bind_stacked"):
+    leaf_values, params, own = leaf_values.bind_stacked(trees)
+  elif hasattr(leaf_values, "bind"):
+    leaf_values, params = leaf_values.bind(trees)
+  if validation.is_concrete(trees, given, params):
+    sound = getattr(algorithm, "sound", False)
+    leaf_values = shared_by_program(leaf_values, params, trees, sound)
+  return leaf_values, params, own
 
 
 def _check_lines_alone(*others: Any) -> None:

@@ -364,6 +364,7 @@ PRESETS = {
 }
 
 
+@checked
 def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> BetSizes:
   """Returns an abstraction from a preset's name, a string of sizes, fractions, or an abstraction.
 
@@ -386,10 +387,6 @@ def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> Be
         "'33%,75%,a / 2.5x', or fractions"
       )
     return BetSizes.parse(sizes, rounds=rounds)
-  if not isinstance(sizes, tuple | list):
-    raise ValueError(
-      f"bets={short(sizes)} must be a preset's name, fractions of the pot, or BetSizes"
-    )
   if len(sizes) == 2 and all(isinstance(x, str) for x in sizes):
     return BetSizes.parse(*sizes, rounds=rounds)
   return BetSizes(((tuple(sizes),),))

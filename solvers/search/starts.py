@@ -94,7 +94,7 @@ def policy_from_network(
 
   Args:
     problem: of infostates that never change.
-    features: `[N, F]` from `add_node_features`.
+    features: `[N, F]` see `Stage.features_at`.
     network: the policy function.
     params: passed on to it.
     num_actions: A, of the network's answers.
