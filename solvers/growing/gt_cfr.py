@@ -88,9 +88,8 @@ class OnTree:
 
   def plant(self, search: GTCFR) -> tuple[Marked, jax.Array]:
     """Returns the store before the first simulation, and the place at which simulations start."""
-    current = jnp.asarray(self.current)
-    store = plant_marked(self.tree, self.nodes, self.root, current, self.scale, whole=search.whole)
-    return store, current
+    start = self.tree, self.nodes, self.root, self.current, self.scale
+    return plant_marked(*start, whole=search.whole)
 
   def steps(self, store: Any) -> int:
     """Returns the most steps of a simulation."""

@@ -44,11 +44,6 @@ def values_given_leaves(
 
 def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
   """Checks the arguments that metrics share; returns the beliefs `[P, H]`."""
-  _check_row(tree, policy, beliefs)
-  return jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
-
-
-def _check_row(tree: PublicTree, policy: Any, beliefs: Any) -> None:
   validation.check_unstacked(tree)
   if tree.depth_limited:
     raise ValueError(
@@ -58,6 +53,7 @@ def _check_row(tree: PublicTree, policy: Any, beliefs: Any) -> None:
   validation.check_policy("policy", tree, policy)
   if beliefs is not None:
     validation.check_beliefs(tree, beliefs)
+  return jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
 
 
 def measure(
@@ -80,7 +76,7 @@ def measure(
     raise ValueError(f"trees, policies and beliefs are of different numbers of rows: {sizes}")
 
   def check(tree: PublicTree, policy: Any, beliefs: Any, locked: Any) -> None:
-    _check_row(tree, policy, beliefs)
+    check_whole(tree, policy, beliefs)
     validation.check_lock(tree, policy, locked)
 
   if sizes:
