@@ -1,4 +1,4 @@
-"""Local best response in games small enough for their tree: policy and exact value."""
+"""Local best response in games small enough for their tree: policy, exact value, and opponents."""
 
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from solvers.metrics.aivat import MAX_RUNOUTS
 from solvers.metrics.local_best_response import (
   Equity,
   LBRRules,
+  Strategy,
   best_actions,
   milli_big_blinds,
   move_values,
@@ -22,6 +23,39 @@ from solvers.metrics.policies import BestResponse, check_whole, expected_values
 from solvers.sweeps import pairs
 
 _TABLE_1 = LBRRules()  # of ReBeL
+
+
+class TreeStrategy(Strategy):
+  """A policy of the whole game as what LBR plays against.
+
+  Args:
+    tree: the whole public tree of the game.
+    policy: `[N, H]` on it, as `solvers.solve` returns it.
+
+  Raises:
+    ValueError: the tree is depth-limited or stacked, or `policy` has the wrong shape or is no
+      policy.
+  """
+
+  def __init__(self, tree: PublicTree, policy: Array):
+    check_whole(tree, policy, None)
+    self.tree = tree
+    self._policy = np.asarray(policy, float)
+    self._children = children_of(tree)
+    self._node = 0
+
+  def start(self) -> None:
+    self._node = 0
+
+  def observe(self, action: int) -> None:
+    self._node = int(self._children[self._node, action])
+
+  def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
+    node = self._node
+    for action in ahead:
+      node = self._children[node, action]
+    child = self._children[node]
+    return np.where((child >= 0)[:, None], self._policy[child], 0.0)
 
 
 class LBRValue(NamedTuple):

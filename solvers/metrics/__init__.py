@@ -21,7 +21,6 @@ from solvers.metrics.local_best_response import (
   LBRResult,
   LBRRules,
   Strategy,
-  TreeStrategy,
   local_best_response,
   milli_big_blinds,
 )  # fmt: skip
@@ -29,7 +28,7 @@ from solvers.metrics.policies import BestResponse, check_whole
 
 __all__ = [
   "BestResponse", "HandRecord", "HandRecorder", "LBRResult", "LBRRules", "Minimax",
-  "PotShares", "Strategy", "TreeStrategy", "ValueFunction", "aivat", "check_whole",
+  "PotShares", "Strategy", "ValueFunction", "aivat", "check_whole",
   "exploitability_in", "half_the_difference", "local_best_response",
   "milli_big_blinds", "minimax", "node_values", "payoff_of", "public_histories", "zero_values",
 ]  # fmt: skip

@@ -24,7 +24,7 @@ from games.poker import Holdem, betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.public_tree import Array, PublicTree
-from games.tabulate import check_tree_of, children_of
+from games.tabulate import check_tree_of
 from solvers import validation
 from solvers.metrics.aivat import (
   MAX_RUNOUTS,
@@ -36,7 +36,6 @@ from solvers.metrics.aivat import (
   strengths_where,
   to_come,
 )
-from solvers.metrics.policies import check_whole
 from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
 
 
@@ -45,7 +44,12 @@ class Strategy(abc.ABC):
 
   A subclass says what `rows` are, and where the agent plays otherwise than by drawing from them (by
   one random iteration, say), how it moves: `act`.
+
+  Attributes:
+    tree: the whole tree of the game where `rows` are of one; else None.
   """
+
+  tree: PublicTree | None = None
 
   @abc.abstractmethod
   def start(self) -> None:
@@ -70,39 +74,6 @@ class Strategy(abc.ABC):
     """Returns the agent's move here, drawn from `rows` unless a subclass does otherwise."""
     row = np.asarray(self.rows(), float)[:, infostate]
     return int(rng.choice(len(row), p=row / row.sum()))
-
-
-class TreeStrategy(Strategy):
-  """A policy of the whole game as what LBR plays against.
-
-  Args:
-    tree: the whole public tree of the game.
-    policy: `[N, H]` on it, as `solvers.solve` returns it.
-
-  Raises:
-    ValueError: the tree is depth-limited or stacked, or `policy` has the wrong shape or is no
-      policy.
-  """
-
-  def __init__(self, tree: PublicTree, policy: Array):
-    check_whole(tree, policy, None)
-    self.tree = tree
-    self._policy = np.asarray(policy, float)
-    self._children = children_of(tree)
-    self._node = 0
-
-  def start(self) -> None:
-    self._node = 0
-
-  def observe(self, action: int) -> None:
-    self._node = int(self._children[self._node, action])
-
-  def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
-    node = self._node
-    for action in ahead:
-      node = self._children[node, action]
-    child = self._children[node]
-    return np.where((child >= 0)[:, None], self._policy[child], 0.0)
 
 
 NOTHING = 1e-12  # what sums that cancel leave of nothing, as a share of the whole
@@ -365,7 +336,7 @@ def local_best_response(
   """
   num_hands = validation.check_even("num_hands", num_hands, least=4)
   equity = Equity(game, max_runouts=max_runouts, seed=seed)
-  if isinstance(strategy, TreeStrategy):
+  if strategy.tree is not None:
     check_tree_of(game, strategy.tree)
   rng, dealer = np.random.default_rng(seed), game.pairs()
   recorder = HandRecorder(game, PotShares(game))

@@ -55,9 +55,9 @@ OWN = {
   solvers.root_marginals: dict(beliefs=TREE.prior),
   solvers.lock: dict(frequencies={0: 0.5}),
   solvers.answer_bet: BETS,
-  solvers.infostate_values: dict(value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior),
-  metrics.TreeStrategy: BETS,
-  metrics.local_best_response: BETS | dict(strategy=metrics.TreeStrategy(BET_TREE, BET_POLICY)),
+  contrib.infostate_values: dict(value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior),
+  contrib.TreeStrategy: BETS,
+  metrics.local_best_response: BETS | dict(strategy=contrib.TreeStrategy(BET_TREE, BET_POLICY)),
   contrib.local_best_response_value: BETS,
   metrics.aivat: dict(record=RECORDER.record(END, (None, 0), ROWS)),
   metrics.HandRecorder: dict(values=metrics.zero_values(TREE)),
@@ -83,7 +83,7 @@ CLASSES = (
   games.CoinToss, games.ConnectFour, games.Go, games.LeducPoker, games.LiarsDice, games.MatrixGame,
   games.RiverEndgame, games.SmallHoldem, games.TurnEndgame, solvers.ContinualResolve,
   solvers.Distributional, solvers.GTCFR, metrics.HandRecorder, metrics.LBRRules, solvers.Maxmargin,
-  solvers.Placer, metrics.PotShares, solvers.Resolve, metrics.TreeStrategy,
+  solvers.Placer, metrics.PotShares, solvers.Resolve, contrib.TreeStrategy,
 )  # fmt: skip
 METHODS = (FAMILY.at, solvers.Placer(TREE).follow, solvers.Placer(TREE).places)
 

@@ -69,7 +69,7 @@ def test_who_always_folds_loses_the_blinds():
   found = contrib.local_best_response_value(game, tree, policy, ALL)
   np.testing.assert_allclose(found.values, [100, 50], rtol=1e-12)
   assert found.mean == pytest.approx(750)
-  played = metrics.local_best_response(game, metrics.TreeStrategy(tree, policy), ALL, num_hands=20)
+  played = metrics.local_best_response(game, contrib.TreeStrategy(tree, policy), ALL, num_hands=20)
   assert played.mean == pytest.approx(750)
   assert played.half_width == 0
   assert played.by_seat == (1000, 500)
@@ -191,7 +191,7 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
   policy = random_policy(tree, np.random.default_rng(4), 0.3)
   exact = contrib.local_best_response_value(game, tree, policy, ALL)
   played = metrics.local_best_response(
-    game, metrics.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
+    game, contrib.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
   )
   assert played.num_hands == 1400
   assert abs(played.mean - exact.mean) < 1.3 * played.half_width
@@ -209,7 +209,7 @@ def test_what_is_refused():
   with pytest.raises(TypeError, match="must be a Holdem"):
     contrib.local_best_response_value(games.make("leduc_poker"), tree, policy)
   with pytest.raises(ValueError, match="num_hands=5 must be even"):
-    metrics.local_best_response(game, metrics.TreeStrategy(tree, policy), num_hands=5)
+    metrics.local_best_response(game, contrib.TreeStrategy(tree, policy), num_hands=5)
   with pytest.raises(ValueError, match="rounds="):
     metrics.LBRRules(("CX",))
   with pytest.raises(ValueError, match="tree"):
