@@ -137,7 +137,7 @@ def solve(
     raise TypeError(f"progress={validation.short(progress)} must be a function, with a target")
   boards = None
   if isinstance(tree, Lines) and len(tree.streets) > 1 and isinstance(algorithm, CFR):
-    boards = ByBoards(algorithm, tables) if algorithm.alternating else None
+    boards = ByBoards(algorithm, tables) if algorithm.alternating else None  # type: ignore[arg-type]
   if tables is not None and boards is None:
     raise ValueError(
       f"tables={validation.short(tables)} are for CFR with turns on lines of several rounds"

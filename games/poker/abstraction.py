@@ -389,7 +389,7 @@ def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> Be
     return BetSizes.parse(sizes, rounds=rounds)
   if len(sizes) == 2 and all(isinstance(x, str) for x in sizes):
     return BetSizes.parse(*sizes, rounds=rounds)
-  return BetSizes(((tuple(sizes),),))
+  return BetSizes(((tuple[Any, ...](sizes),),))
 
 
 @checked

@@ -286,7 +286,7 @@ class Marked:
 
 def plant_marked(
   tree: PublicTree, nodes: NodeInfo, root: Array, current: Array, scale: Array, *, whole: bool
-) -> tuple[Marked, jax.Array]:
+) -> tuple[Marked, Any]:
   """Returns the store of a search: its root, the nodes on the way to `current`, their children.
 
   Also `current`.
