@@ -56,9 +56,6 @@ class MarkedProblem(PlacesProblem):
     there = [x for x in self.pairs.possible[player] if x is not None]  # all of them or none
     return None if not there else jnp.concatenate(there[1:]) if index else there[0]
 
-  def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
-    return self.pairs.compatible_mass(reach, player, row)
-
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
     start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
     nodes = jnp.arange(self.tree.num_nodes, dtype=jnp.int32)

@@ -110,6 +110,7 @@ class Problem:
 
   Attributes:
     tree: the nodes.
+    pairs: which infostates go together, where no rules say that themselves.
     nature: for each player, for each level of nodes `[n or 1, H]`: root belief times public chance.
     root_mass: `[P, H]` the opponent's mass at the root that is compatible with an infostate.
     exists: for each level `[n, 1]`, 0 for nodes that are not there, or None if all are.
@@ -118,6 +119,7 @@ class Problem:
   """
 
   tree: Any
+  pairs: Any
   nature: Any
   root_mass: Any
   exists: Levels | None = None
@@ -245,7 +247,7 @@ class Problem:
 
     Both are `[L, H]` at all leaves, or `[1, H]` at the leaf `row`; lines have none.
     """
-    raise NotImplementedError
+    return self.pairs.compatible_mass(reach, player, row)
 
   def weigh_leaf_values(self, values: jax.Array, opponent_reach: Levels, player: int) -> jax.Array:
     """Turns expected values at the leaves `[L, H]` into counterfactual values `[L, H]`."""
@@ -415,9 +417,6 @@ class TreeProblem(Problem):
   @property
   def shapes(self) -> list[tuple[int, int]]:
     return [(level.size, self.num_infostates) for level in self.tree.structure.levels]
-
-  def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
-    return self.pairs.compatible_mass(reach, player, row)
 
   def possible_rows(self, index: int, player: int) -> jax.Array | None:
     return self.pairs.possible[player][index]
