@@ -10,8 +10,8 @@ import numpy as np
 import games
 import solvers
 from games.arrays import checked
-from games.origin import check_tree_of
 from games.poker import CALL, FIRST_BET, FOLD, Holdem
+from games.tabulate import check_tree_of
 from rebel_jax.agents.belief_agent import Agent
 from rebel_jax.agents.dealer import (
   Dealer,

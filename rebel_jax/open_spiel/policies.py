@@ -13,9 +13,8 @@ import pyspiel
 from games import CHANCE, TERMINAL, Array, Game, PublicTree
 from games.arrays import checked, integers
 from games.game import check_is_game
-from games.origin import check_tree_of
 from games.rules.leduc_poker import FIRST_CARD
-from games.tabulate import children_of
+from games.tabulate import check_tree_of, children_of
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
