@@ -30,7 +30,7 @@ from rebel_jax.checkpoints import files
 from rebel_jax.config import ConfigError, allowed, in_config_errors
 from rebel_jax.devices import memory
 from rebel_jax.spots.values import Values
-from solvers.resolving.graft import frequency_bounds
+from solvers.resolving import frequency_bounds
 from solvers.sweeps.problem import Lock
 
 _BOARDS = (3, 4, 5)  # cards
@@ -99,7 +99,7 @@ class Spot:
       raise ValueError(f"board={self.board!r} holds {len(board)} cards; a spot has 3, 4 or 5")
     deals = (1,) * (_BOARDS[-1] - len(board))
     for name, least in (("pot", 2), ("stack", 1), ("min_bet", 1)):
-      check_chips(name, getattr(self, name), at_least=least)
+      check_chips(name, getattr(self, name), least=least)
     half = self.pot // 2
     rules = Betting(
       (half + self.stack,) * 2,

@@ -274,7 +274,7 @@ def settle(rows: jax.Array) -> jax.Array:
 
 
 def product(axes: str, x: jax.Array, y: jax.Array) -> jax.Array:
-  """Returns a product without rounding of what goes into it."""
+  """Returns an `einsum` whose terms no accelerator rounds."""
   return jnp.einsum(axes, x, y, precision=lax.Precision.HIGHEST)
 
 

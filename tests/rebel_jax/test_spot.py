@@ -12,8 +12,8 @@ import pytest
 
 import games
 import solvers
+from games.poker.cards import draws, made_hands
 from games.poker.lines import expand_policy
-from games.poker.made_hands import draws, made_hands
 from rebel_jax import flags, spot
 from rebel_jax.config.config import ConfigError
 from rebel_jax.spots import history, report, values
@@ -347,7 +347,8 @@ def test_the_explorer(solved):
       await app.workers.wait_for_complete()
       await pilot.pause()
       assert app.trial is None
-      for keys in (("down", "enter", "l", "end", *"fold", "space", "1"), ("l", "colon")):
+      app.show(Study(solved).at("bet 66"))
+      for keys in (("l", "end", *"fold", "space", "1"), ("l", "colon")):
         await pilot.press(*keys, "enter")
         await app.workers.wait_for_complete()
         await pilot.pause()

@@ -19,7 +19,7 @@ from solvers import tuning
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import Ends, Folds, form_of, join_ends, make_folds, make_showdowns
 from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem, undeal
-from solvers.sweeps.problem import Floor, Lock
+from solvers.sweeps.problem import Lock
 
 AXIS = "boards"  # of a mesh of devices that share the chunks of each part
 _STATIC = {"static": True}
@@ -59,8 +59,8 @@ class Part:
 
   def ends(self, index: Any) -> Ends:
     """Returns folds and showdowns of a chunk."""
-    folds, shared = rows_at((self.folds, self.shared), index if self.group.alone else 0)
-    return join_ends(self.group, folds, rows_at(self.showdowns, index), shared)
+    folds, shared = at((self.folds, self.shared), index if self.group.alone else 0)
+    return join_ends(self.group, folds, at(self.showdowns, index), shared)
 
 
 @jax.tree_util.register_dataclass
@@ -83,7 +83,7 @@ class PartedProblem:
   rakes: tuple[Any, ...] | None
   parts: tuple[Part, ...]
   levels: tuple[LineLevel, ...] = dataclasses.field(metadata=_STATIC)
-  floor: Floor | None = None
+  floor: Lock | None = None
 
   @property
   def num_rows(self) -> int:
@@ -92,7 +92,7 @@ class PartedProblem:
 
   def chunk(self, part: Part, index: Any) -> LinesProblem:
     """Returns the problem of a chunk of boards."""
-    belief = rows_at(part.belief, index)
+    belief = at(part.belief, index)
     street = Street(belief, None, None, (part.group,))
     lines = Lines(self.stakes, self.rakes, (street,), self.levels)
     return LinesProblem(lines, ((part.ends(index),),), self.floor)
@@ -103,8 +103,8 @@ class PartedProblem:
 
   def deal(self, part: Part, index: Any, arrivals: jax.Array, player: int) -> jax.Array:
     """Returns reach at the start of the last round on a chunk of boards: `[n, W]`."""
-    rows = arrivals.at[rows_at(part.parent[player], index)].get(mode="promise_in_bounds")
-    return jnp.where(rows_at(part.belief[player], index)[None] > 0, rows.T, 0.0)
+    rows = arrivals.at[at(part.parent[player], index)].get(mode="promise_in_bounds")
+    return jnp.where(at(part.belief[player], index)[None] > 0, rows.T, 0.0)
 
   def collect(self, values: list[jax.Array], player: int) -> jax.Array:
     """Returns the leaves' values of `top` from those of parts, each `[K, W, n]`."""
@@ -182,7 +182,7 @@ def make_parted_problem(lines: Lines, shares: int = 1, lock: Lock | None = None)
     cut, stops = top.num_nodes, np.cumsum([level.size for level in levels])[:-1]
     held = jax.tree.map(lambda x: x[:cut], lock)
     rows = jax.tree.map(lambda x: jnp.asarray(x, lines.dtype)[cut:], lock)
-    floor = Floor._make(tuple(jnp.split(x, stops)) for x in rows)
+    floor = Lock(*(tuple(jnp.split(x, stops)) for x in rows))
   whole = make_lines_problem(top, held)
   return PartedProblem(whole, deal, stakes, below, tuple(parts), levels, floor)
 
@@ -223,6 +223,6 @@ def _part(street: Street, group: Group, start: list[int], rows: int, shares: int
   )
 
 
-def rows_at(tables: Any, index: Any) -> Any:
-  """Returns one row of each table."""
+def at(tables: Any, index: Any) -> Any:
+  """Returns the rows of a chunk."""
   return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, index, keepdims=False), tables)

@@ -18,7 +18,7 @@ from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN, Lines, Str
 from solvers.sweeps import showdowns
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import Dense, Ends, end_values, fold_values, form_of, make_ends
-from solvers.sweeps.problem import Floor, Lock, Problem, Sweep
+from solvers.sweeps.problem import Lock, Problem, Sweep
 
 
 @jax.tree_util.register_dataclass
@@ -36,7 +36,7 @@ class LinesProblem(Problem):
 
   lines: Lines
   ends: tuple[tuple[Ends, ...], ...]
-  floor: Floor | None = None
+  floor: Lock | None = None
 
   hides = False
 
@@ -269,5 +269,5 @@ def make_lines_problem(lines: Lines, lock: Lock | None = None) -> LinesProblem:
   floor = None
   if lock is not None:
     stops = np.cumsum([level.size for level in lines.levels])[:-1]
-    floor = Floor._make(tuple(jnp.split(jnp.asarray(x, lines.dtype), stops)) for x in lock)
+    floor = Lock(*(tuple(jnp.split(jnp.asarray(x, lines.dtype), stops)) for x in lock))
   return LinesProblem(lines, ends, floor)
