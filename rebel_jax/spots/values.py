@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from games.poker.lines import LineMap, Lines
+from games.poker.lines import LineMap
 from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN
 
 _CARD = 2**20  # more than any strength
@@ -65,9 +65,8 @@ class Values:
     policy: `[n, W]` for each level of lines.
   """
 
-  def __init__(self, lines: Lines, columns: LineMap, policy: Sequence[Any]):
-    self._lines: Any = lines
-    self._map, self._policy = columns, policy
+  def __init__(self, lines: Any, columns: LineMap, policy: Sequence[Any]):
+    self._lines, self._map, self._policy = lines, columns, policy
     self._last = len(lines.streets) - 1
     self._rounds = [
       [i for i, level in enumerate(lines.levels) if level.street == street]

@@ -183,8 +183,9 @@ def make_parted_problem(lines: Lines, shares: int = 1, lock: Lock | None = None)
     held = jax.tree.map(lambda x: x[:cut], lock)
     rows = jax.tree.map(lambda x: jnp.asarray(x, lines.dtype)[cut:], lock)
     floor = Lock(*(tuple(jnp.split(x, stops)) for x in rows))
-  whole = make_lines_problem(top, held)
-  return PartedProblem(whole, deal, stakes, below, tuple(parts), levels, floor)
+  return PartedProblem(
+    make_lines_problem(top, held), deal, stakes, below, tuple(parts), levels, floor
+  )
 
 
 def _part(street: Street, group: Group, start: list[int], rows: int, shares: int) -> Part:
