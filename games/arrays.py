@@ -28,6 +28,7 @@ Player = Annotated[int, (0, 1)]
 Positive = Annotated[int, (1, MAX_COUNT)]
 Count = Annotated[int, (0, MAX_COUNT)]
 Share = Annotated[float, (0, 1)]
+Weight = Annotated[float, (0, MAX_COUNT)]
 _NUMBER = (int, float, np.floating, np.integer)
 
 
@@ -144,6 +145,11 @@ def kind_of(annotation: Any) -> Kind:
   if origin in (typing.Union, type(int | str)):
     ways = dict.fromkeys(kind_of(part)[1] for part in parts)
     return lambda x: not tests or any(test(x) for test in tests), " or ".join(ways)
+  if origin in (Mapping, dict) and tests:
+    words = " to ".join(kind_of(part)[1] for part in parts)
+    return (
+      lambda x: isinstance(x, Mapping) and all(tests[0](k) and tests[1](x[k]) for k in x)
+    ), f"a mapping from {words}"
   if origin in (list, tuple, Sequence, Iterable):
     fixed = len(tests) if origin is tuple and ... not in parts else 0
     words = " and ".join(kind_of(part)[1] for part in parts if part is not ...)
@@ -178,7 +184,7 @@ def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) ->
     TypeError: one is not.
     ValueError: one is beyond its limits; a seed is negative or too large.
   """
-  for name in arguments.keys() & annotations.keys():
+  for name in (x for x in arguments if x in annotations):
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
       named = arguments.get("field", name) if name in ("text", "history") else name

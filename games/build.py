@@ -489,7 +489,8 @@ def take(stack: PublicTree, which: Any) -> PublicTree:
   check_is_tree(stack, "stack")
   if np.ndim(stack.prior) != 3:
     raise ValueError("stack is one tree; take chooses from those of games.stack_trees")
-  if as_array(which).dtype != bool:
+  which = as_array(which)
+  if which.dtype != bool:
     integers("which", which, -len(stack.prior), len(stack.prior) - 1)
   xp: Any = jnp if isinstance(which, jax.Array) else np
   return jax.tree.map(lambda x: (x if hasattr(x, "at") else xp.asarray(x))[which], stack)

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import check_integer, lookup
-from games.game import CHANCE, TERMINAL, Game, MoverMoves, check_is_game
+from games.arrays import Positive, checked, lookup
+from games.game import CHANCE, TERMINAL, Game, MoverMoves
 from games.origin import check_tree_of, origin_of
 from games.public_tree import PADDING, Array, PublicTree, check_is_tree, walk
 
@@ -41,6 +41,7 @@ class NodeInfo(NamedTuple):
 def node_info(game: Game, tree: PublicTree) -> NodeInfo:
   """Returns the `NodeInfo` of `tree`, which is not stacked, by the rules of `game`, its own."""
   check_tree_of(game, tree)
+  check_is_tree(tree, one=True)
   kind = np.asarray(tree.kind)
   nodes = 1 + np.flatnonzero(kind[1:] != PADDING)
   origins = None
@@ -137,8 +138,9 @@ _SAME = (
 )  # fmt: skip
 
 
+@checked
 def tabulate(
-  game: Game, tree: PublicTree | None = None, *, max_states: int = 100_000
+  game: Game, tree: PublicTree | None = None, *, max_states: Positive = 100_000
 ) -> "Tabulated":
   """Returns `game` with its public states numbered and its rules read from tables.
 
@@ -153,8 +155,6 @@ def tabulate(
     ValueError: `max_states` is not a positive integer, or the game has more public states; the tree
       is cut off, padded or of another game.
   """
-  check_is_game(game)
-  check_integer("max_states", max_states)
   if tree is not None:
     return _of_tree(game, tree)
   levels = list(walk(game, game.initial_state(), merge="game", most=max_states))

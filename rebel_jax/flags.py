@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import dataclasses
 import difflib
 import inspect
 import io
@@ -102,6 +101,17 @@ def import_own(argv: Sequence[str]) -> tuple[str | None, list[str]]:
   return asked.module, others
 
 
+def refuse(options: Any, names: Iterable[str], why: str) -> None:
+  """Checks that none of a command's options by `names` is set.
+
+  Raises:
+    ConfigError: one differs from its default; `why` ends the sentence.
+  """
+  for name in names:
+    if (value := getattr(options, name)) != getattr(type(options), name):
+      raise ConfigError(f"{name}={value!r} {why}")
+
+
 def check_kind(options: Any, search: Search) -> None:
   """Checks that no option is about searches of another kind.
 
@@ -112,14 +122,11 @@ def check_kind(options: Any, search: Search) -> None:
   Raises:
     ConfigError: one is.
   """
-  defaults = {field.name: field.default for field in dataclasses.fields(options)}
-  fitting = [name for name in search.options if name in defaults]
-  for name in (name for kind in KINDS for name in kind.options if name not in search.options):
-    if name in defaults and getattr(options, name) != defaults[name]:
-      raise ConfigError(
-        f"{name}={getattr(options, name)!r} is not for {options.checkpoint!r}, which has "
-        f"{search.kind}; allowed are: {', '.join(fitting)}"
-      )
+  known = vars(options)
+  others = [x for kind in KINDS for x in kind.options if x in known and x not in search.options]
+  fitting = ", ".join(x for x in search.options if x in known)
+  about = f"is not for {options.checkpoint!r}, which has {search.kind}; allowed are: {fitting}"
+  refuse(options, others, about)
 
 
 def agent_settings(options: Any, search: Search) -> dict[str, Any]:

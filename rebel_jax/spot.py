@@ -31,7 +31,14 @@ from rebel_jax.spots.solved import (
   prepare,
   solve,
 )
-from rebel_jax.spots.study import HandTable, Study, check_acts, export, hand_table
+from rebel_jax.spots.study import (
+  HandTable,
+  Study,
+  check_acts,
+  check_table,
+  export,
+  hand_table,
+)
 from solvers.xla import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
@@ -90,16 +97,21 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     ConfigError: an option is not allowed, a file cannot be written, or the tree does not fit in
       memory.
   """
+  written = [Path(x).absolute() for x in (options.output, options.picture, options.table) if x]
+  if len({*written}) < len(written):
+    raise ConfigError("output, picture and table must be different files")
   if options.output is not None:
     check_output(options.output)
   if options.picture is not None:
     files.check_picture("picture", options.picture)
   if options.table is not None:
-    with _table_errors(options), files.replacing(Path(options.table), rehearse=True):
-      pass
+    with _table_errors(options):
+      check_table(Path(options.table))
   if options.open:
     check_screen()
   if options.load is not None:
+    solving = (*Spot.__dataclass_fields__, *("target", "max_iterations")[2 * options.open :])
+    flags.refuse(options, solving, f"is not for load={options.load!r}, a solved spot")
     return load(options.load, options.memory)
   spot = spot_of(options)
   first: list[float] = []
@@ -128,7 +140,7 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
 
 
 def _table_errors(options: Options) -> contextlib.AbstractContextManager:
-  return in_config_errors(f"table={options.table!r} cannot be written", OSError)
+  return in_config_errors(f"table={options.table!r} cannot be written", (OSError, ValueError))
 
 
 def spot_of(options: Options) -> Spot:
@@ -150,11 +162,11 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   Raises:
     ConfigError: an option is not allowed, or belongs to one board.
   """
-  for name in ("board", "load", "output", "picture", "table"):
-    if getattr(options, name) is not None:
-      raise ConfigError(f"{name}={getattr(options, name)!r} is for one board, not for --boards")
-  if options.node or options.hands or options.open:
-    raise ConfigError("node, hands and open are for one board, not for --boards")
+  flags.refuse(
+    options,
+    ("board", "load", "output", "picture", "table", "node", "hands", "open"),
+    "is for one board, not for --boards",
+  )
   boards = board_report.read_boards(options.boards or "")
   spot = spot_of(dataclasses.replace(options, board=boards[0]))
   for board in boards:  # what is not allowed is refused before anything is solved

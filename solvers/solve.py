@@ -35,7 +35,7 @@ from solvers.xla import (
 )
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
-_SECONDS = 3.0  # between two moments at which signals are seen, if iterations are as quick
+_SECONDS = 3.0  # between two moments at which signals are seen, if two iterations are as quick
 
 
 class Solution(NamedTuple):
@@ -346,14 +346,14 @@ def _find_on_mesh(rows, given, layout, algorithm, number, *how) -> Solution:
 
 def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solution:
   """Calls `run` for a few seconds at a time until its solution is within the target at a look."""
-  done, look, gap, piece = 0, 0, np.inf, _FIRST
+  done, look, gap, piece = 0, 0, np.inf, 2
   while done < most and not (done == look and gap <= (target or 0)):
     step = most if target is None else _before_next_look(done, most, max, min)
     look = done + step if done == look else look
     number, began = min(look - done, piece), time.monotonic()
     done, found = done + number, run(number)
     gap = float(found.exploitability)
-    piece = max(_FIRST, int(_SECONDS * number / (time.monotonic() - began)) // 2 * 2)
+    piece = max(2, int(_SECONDS * number / (time.monotonic() - began)) // 2 * 2)
     found = found._replace(exploitability=gap, iterations=done)
     if progress is not None and progress(found):
       break

@@ -265,6 +265,7 @@ def suit_masks(deck: Deck, cards: Rows) -> Any:
   return masks.astype(np.int32)
 
 
+@checked
 def evaluate(deck: Deck, cards: Rows) -> Any:
   """Returns the strengths of hands of up to seven different cards: `[..., k]` to `[...]`.
 
@@ -290,6 +291,10 @@ def category(strength: int) -> str:
 @checked
 def strengths_on(deck: Deck, hands: Rows, board: Rows) -> Any:
   """Returns how strong `hands` `[H, 2]` are on a `board` `[k]`: `[H]`, -1 for those it blocks."""
+  hands, board = (
+    integers(name, cards, 0, deck.num_cards - 1, ndim=ndim)
+    for name, cards, ndim in (("hands", hands, 2), ("board", board, 1))
+  )
   xp: Any = board.__array_namespace__()
   blocked = (hands[:, :, None] == board[None, None]).any(axis=(1, 2))
   masks = suit_masks(deck, hands)  # the same on all boards

@@ -20,6 +20,7 @@ class _Endgame(Holdem):
 
   num_board: int
 
+  @checked
   def __init__(
     self,
     board: str = "paper",

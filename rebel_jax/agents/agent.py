@@ -21,7 +21,7 @@ from games.arrays import (
   one,
   short,
 )
-from rebel_jax.agents.belief_agent import MOST_GAMES, Agent, Searcher, StreetSearcher
+from rebel_jax.agents.belief_agent import Agent, Searcher, StreetSearcher
 from rebel_jax.agents.dealer import (
   Move,
   SearchingSeat,
@@ -48,7 +48,6 @@ class ChainSearcher:
     game: what the agents play, as a table deals it.
     rules: the same by what searches read.
     settings: of every search.
-    most_games: see `Searcher`.
   """
 
   @checked
@@ -87,7 +86,6 @@ class ChainSearcher:
       # Small trees for small parts compile anew, and spare one game little.
       ground = dataclasses.replace(ground, parts=None)
     self.rules: Game = ground.rules
-    self.most_games = None if game.written else MOST_GAMES
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
     self._ground = jax.tree.map(jnp.asarray, ground)
     self._how, self._params = How(self.settings.of_any_length(), network), policy.params
@@ -200,10 +198,7 @@ class AverageSearcher:
   Attributes:
     game, tree: what the agents play.
     policy: `[N, H]`.
-    most_games: see `Searcher`.
   """
-
-  most_games: int | None = None
 
   @checked
   def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):

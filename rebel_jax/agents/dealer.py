@@ -10,7 +10,7 @@ from games import CHANCE, TERMINAL, Game, PublicTree
 from games.arrays import Count, Player, checked
 from games.origin import origin_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
-from games.public_tree import Array
+from games.public_tree import Array, check_is_tree
 from solvers import Resolve, answer_bet, validation
 from solvers.resolving import Placer, Widened
 
@@ -161,6 +161,7 @@ def child_after(tree: PublicTree, node: int, action: int) -> int:
   Raises:
     ValueError: the action is not legal.
   """
+  check_is_tree(tree, one=True)
   children = np.flatnonzero(np.asarray(tree.parent) == node)
   actions = np.asarray(tree.action)[children].tolist()
   if action not in actions:

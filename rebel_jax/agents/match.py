@@ -11,7 +11,7 @@ import numpy as np
 import games
 import solvers
 from games import CHANCE, Game, PublicTree
-from games.arrays import checked
+from games.arrays import check_kinds, checked
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.belief_agent import Agent
@@ -255,6 +255,7 @@ def play_games(
   for number, (one, other) in enumerate(seeds):
     seat, dealer = number % 2, Dealer(game)
     players: list[Seat] = [first(one), second(other)]
+    check_kinds(dict(zip(("first", "second"), players)), {"first": Seat, "second": Seat})
     players = players[::-1] if seat else players
     for seated in players:
       seated.dealer = dealer

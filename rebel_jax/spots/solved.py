@@ -81,6 +81,7 @@ class Spot:
       ConfigError: a setting is not allowed, a range is not understood, the board leaves none of
         it, or every hand of one player shares a card with every hand of the other.
     """
+    allowed.check(self)
     deck = Deck(self.ranks, self.suits)
     board = deck.parse(self.board, field="board")
     if len(board) not in _BOARDS:

@@ -444,6 +444,20 @@ def records(study: Study) -> Iterator[dict[str, Any]]:
     yield from records(study.go(move))
 
 
+def check_table(path: Path) -> None:
+  """Checks, before the work, that `export` can write to a file, and replaces none of another kind.
+
+  Raises:
+    OSError: it cannot.
+    ValueError: it would.
+  """
+  with files.replacing(path, rehearse=True):
+    pass
+  first = json.dumps({FIELDS[0]: ""})[:-2] if path.suffix == ".jsonl" else ",".join(FIELDS)
+  if path.exists() and files.read_bytes(path)[: len(first)] not in (b"", first.encode()):
+    raise ValueError("it is there and no table of that kind")
+
+
 def export(study: Study, path: str | Path, progress: Callable[[int], object]) -> None:
   """Replaces a file by `records`: a JSON object a line if its name ends in `.jsonl`, else CSV.
 

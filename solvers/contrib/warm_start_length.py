@@ -2,6 +2,7 @@
 
 from games.arrays import Positive, checked
 from games.public_tree import Array, PublicTree
+from solvers import validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.metrics.policies import exploitability
 from solvers.solve import solve
@@ -26,6 +27,7 @@ def warm_start_length(
   Raises:
     ValueError: as `solve` and `exploitability`.
   """
+  validation.check_policy("policy", tree, policy)
   started = solve(tree, algorithm=algorithm, num_iterations=2 * probe)
   rate = probe * float(exploitability(tree, started.average_policy))
   reached = float(exploitability(tree, policy))

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import signal
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,13 +134,26 @@ def test_the_command(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+  ("flags", "message"),
+  [
+    ([], "load='nothing.npz' cannot be read"),
+    (["--rake", "5"], "rake=5.0 is not for load="),
+    (["--target", "2"], "target=2.0 is not for load="),
+  ],
+)
+def test_a_file_is_loaded_without_flags_of_a_solve(flags, message, capsys):
+  assert spot.main(["--load", "nothing.npz", *flags]) == 2
+  assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
   ("changes", "message"),
   [
     (["--board", "TdJd"], "board='TdJd' holds 2 cards; a spot has 3, 4 or 5"),
     (["--oop", "QQ+,XX"], "oop holds 'XX', which is not understood"),
     (["--oop", "KdKh", "--ip", "KdQd"], "cannot both be held"),
     (["--board", "Td9d6h", "--oop", "random"], "of 3 cards with these bets and ranges makes"),
-    (["--load", "nothing.npz"], "load='nothing.npz' cannot be read"),
+    (["--load", "nothing.npz"], "is not for load='nothing.npz', a solved spot"),
   ],
 )
 def test_what_is_refused_writes_nothing(changes, message, tmp_path, capsys):
@@ -230,6 +244,14 @@ def test_a_table_is_written_as_lines_of_either_kind(tmp_path, solved, capsys):
   assert rows[0] == ",".join(FIELDS)
   found = [json.loads(line) for line in lines.read_text().splitlines()]
   assert len(found) == len(rows) - 1 == len(list(records(Study(solved).at("check"))))
+  for other in (kept, str(lines)):  # nothing of another kind is replaced
+    path = tmp_path / "other.csv"
+    path.write_bytes(Path(other).read_bytes())
+    assert spot.main(["--load", kept, "--table", str(path)]) == 2
+    assert "no table of that kind" in capsys.readouterr().err
+    assert path.read_bytes() == Path(other).read_bytes()
+  assert spot.main([*SMALL, "--output", str(csv) + "2", "--table", str(csv) + "2"]) == 2
+  assert "must be different files" in capsys.readouterr().err
   assert spot.main(["--load", kept, "--table", str(tmp_path)]) == 2
   assert "cannot be written" in capsys.readouterr().err
 
