@@ -229,8 +229,9 @@ def say(result: Any, as_json: bool, title: str, rows: list[tuple[str, str]]) -> 
 
 
 def complain(sentence: str) -> None:
-  """Prints a sentence on standard error, if somebody reads that."""
+  """Prints a sentence on standard error, if somebody reads that; of a long one both ends."""
   with contextlib.suppress(OSError):
+    sentence = sentence if len(sentence) <= 1_000 else f"{sentence[:600]} ... {sentence[-300:]}"
     print(sentence, file=sys.stderr, flush=True)
 
 
