@@ -122,11 +122,13 @@ def check_kind(options: Any, search: Search) -> None:
   Raises:
     ConfigError: one is.
   """
-  known = vars(options)
-  others = [x for kind in KINDS for x in kind.options if x in known and x not in search.options]
-  fitting = ", ".join(x for x in search.options if x in known)
-  about = f"is not for {options.checkpoint!r}, which has {search.kind}; allowed are: {fitting}"
-  refuse(options, others, about)
+  own = [x for x in vars(options) if any(x in kind.options for kind in KINDS)]
+  refuse(
+    options,
+    [x for x in own if x not in search.options],
+    f"is not for {options.checkpoint!r}, which has {search.kind}; allowed are: "
+    + ", ".join(x for x in search.options if x in own),
+  )
 
 
 def agent_settings(options: Any, search: Search) -> dict[str, Any]:
