@@ -41,17 +41,17 @@ class MoverMoves(NamedTuple):
   action: Any
 
 
-# Axes of rules' arguments and the kind of their numbers; None for one number along that axis.
-_ARGUMENTS: dict[str, tuple[str, Any]] = {
-  "state": ("S", np.integer),
-  "states": ("nS", np.integer),
-  "actions": ("n", np.integer),
-  "hands": ("nP", np.integer),
-  "possible": ("nPH", np.bool_),
-  "reach": ("nH", np.number),
-  "player": ("P", None),
-  "action": ("A", None),
-  "infostate": ("H", None),
+# Axes of rules' arguments, kinds of their dtypes, and words; no kind for one number along an axis.
+_ARGUMENTS = {
+  "state": ("S", "iu", "integers"),
+  "states": ("nS", "iu", "integers"),
+  "actions": ("n", "iu", "integers"),
+  "hands": ("nP", "iu", "integers"),
+  "possible": ("nPH", "b", "booleans"),
+  "reach": ("nH", "fiuV", "numbers"),
+  "player": ("P", "", ""),
+  "action": ("A", "", ""),
+  "infostate": ("H", "", ""),
 }
 _SIZES: dict[str, Callable[[Any], int]] = {
   "P": lambda game: 2,
@@ -69,14 +69,14 @@ def _check_given(game: Any, given: Mapping[str, Any]) -> None:
   """
   sizes: dict[str, int] = {}
   for name, value in given.items():
-    axes, kind = _ARGUMENTS.get(name, ("", None))
+    axes, kinds, words = _ARGUMENTS.get(name, ("", "", ""))
     sizes |= {x: _SIZES[x](game) for x in axes if x in _SIZES}
-    if kind is not None:
-      shape = value.shape if isinstance(value, np.ndarray | jax.Array) else ()
-      fits = len(shape) == len(axes) and jax.dtypes.issubdtype(value.dtype, kind)
+    if kinds:
+      shape = value.shape if isinstance(value, (np.ndarray, jax.Array)) else ()
+      fits = len(shape) == len(axes) and getattr(value.dtype, "kind", "") in kinds
       if not fits or any(sizes.setdefault(x, size) != size for x, size in zip(axes, shape)):
         shown = ", ".join(f"{x} = {sizes[x]}" if x in sizes else x for x in axes)
-        raise ValueError(f"{name}={short(value)} must be an array [{shown}] of {kind.__name__}")
+        raise ValueError(f"{name}={short(value)} must be an array [{shown}] of {words}")
     elif axes and not isinstance(value, jax.core.Tracer):
       check_integer(name, value, least=0, most=sizes[axes] - 1)
 
