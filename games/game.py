@@ -73,7 +73,7 @@ def _check_given(game: Any, given: Mapping[str, Any]) -> None:
     sizes |= {x: _SIZES[x](game) for x in axes if x in _SIZES}
     if kinds:
       shape = value.shape if isinstance(value, (np.ndarray, jax.Array)) else ()
-      fits = len(shape) == len(axes) and getattr(value.dtype, "kind", "") in kinds
+      fits = len(shape) == len(axes) and getattr(value.dtype, "kind", "?") in kinds
       if not fits or any(sizes.setdefault(x, size) != size for x, size in zip(axes, shape)):
         shown = ", ".join(f"{x} = {sizes[x]}" if x in sizes else x for x in axes)
         raise ValueError(f"{name}={short(value)} must be an array [{shown}] of {words}")
