@@ -83,20 +83,19 @@ def _check_given(game: Any, given: Mapping[str, Any]) -> None:
 
 def _in_sentences(rule: Callable[..., Any]) -> Callable[..., Any]:
   """Makes a rule refuse in one sentence what play never comes to."""
-  names = list(inspect.signature(rule).parameters)[1:]
+  parameters = inspect.signature(rule).parameters
+  names, optional = list(parameters)[1:], [x for x in parameters if parameters[x].default is None]
 
   @functools.wraps(rule)
   def call(self, *values, **options):
     given = dict(zip(names, values)) | options
-    if not given:
-      return rule(self)
-    # Infostates that are possible may be left out.
-    _check_given(self, {k: x for k, x in given.items() if x is not None or k != "possible"})
+    if given and hasattr(Game, rule.__name__):  # a subclass's other methods may take what they like
+      _check_given(self, {k: x for k, x in given.items() if x is not None or k not in optional})
     try:
       return rule(self, *values, **options)
     except (IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
       ours = any(f"{name}=" in str(error) for name in given)
-      if ours or any(isinstance(x, jax.core.Tracer) for x in given.values()):
+      if ours or not given or any(isinstance(x, jax.core.Tracer) for x in given.values()):
         raise
       raise ValueError(
         ", ".join(f"{name}={short(x)}" for name, x in given.items())

@@ -108,8 +108,15 @@ class ChainEvaluator:
         ends = {"mean": sum(values) / len(values), "min": min(values), "max": max(values)}
         row |= {f"{name}_{end}": value for end, value in ends.items()}
       course = next(iter(found.values()))
-      about = {"simulations": search.simulations, "per_update": search.per_update}
-      return Measurement(row | {"seeds": len(course)} | about, course)
+      return Measurement(
+        row
+        | {
+          "seeds": len(course),
+          "simulations": search.simulations,
+          "per_update": search.per_update,
+        },
+        course,
+      )
 
     size = max(tuning.pieces().chains // 8, 1)
     try:

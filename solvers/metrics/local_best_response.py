@@ -397,8 +397,9 @@ def _result(game: Holdem, won: list[list[tuple[float, float]]]) -> LBRResult:
   means = rows.mean(axis=1)
   mean, better = means.mean(axis=0).tolist()
   first, second = means[:, 0].tolist()
-  hands = 2 * len(won[1])
-  return LBRResult(mean, float(errors[0]), (first, second), hands, better, float(errors[1]))
+  return LBRResult(
+    mean, float(errors[0]), (first, second), 2 * len(won[1]), better, float(errors[1])
+  )
 
 
 def _play(
