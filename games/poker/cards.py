@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 import numpy as np
 
 from games.arrays import Rows, check_integer, checked, integers, short
@@ -272,7 +273,7 @@ def evaluate(deck: Deck, cards: Rows) -> Any:
   Raises:
     ValueError: as `suit_masks`, or a hand holds a card twice.
   """
-  if isinstance(cards, np.ndarray) and not (np.diff(np.sort(cards)) != 0).all():
+  if not isinstance(cards, jax.core.Tracer) and not np.diff(np.sort(np.asarray(cards))).all():
     raise ValueError(f"cards={short(cards)} hold a card twice; those of a hand must differ")
   return strengths(suit_masks(deck, cards))
 
