@@ -272,7 +272,7 @@ def _suffix(weight: float) -> str:
 
 def _weight(text: str, field: str, part: str) -> float:
   try:
-    weight = float(text)
+    weight = float(text.encode("ascii"))
   except ValueError:
     weight = math.nan
   if not 0 <= weight <= 1:
