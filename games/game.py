@@ -53,12 +53,8 @@ _ARGUMENTS = {
   "action": ("A", "", ""),
   "infostate": ("H", "", ""),
 }
-_SIZES: dict[str, Callable[[Any], int]] = {
-  "P": lambda game: 2,
-  "S": lambda game: game.num_columns,
-  "H": lambda game: game.num_infostates,
-  "A": lambda game: game.num_actions,
-}
+# Attributes of games; of players there are always two.
+_SIZES = {"P": "", "S": "num_columns", "H": "num_infostates", "A": "num_actions"}
 
 
 def _check_given(game: Any, given: Mapping[str, Any]) -> None:
@@ -70,11 +66,14 @@ def _check_given(game: Any, given: Mapping[str, Any]) -> None:
   sizes: dict[str, int] = {}
   for name, value in given.items():
     axes, kinds, words = _ARGUMENTS.get(name, ("", "", ""))
-    sizes |= {x: _SIZES[x](game) for x in axes if x in _SIZES}
+    sizes |= {x: getattr(game, _SIZES[x], 2) for x in axes if x in _SIZES}
     if kinds:
       shape = value.shape if isinstance(value, (np.ndarray, jax.Array)) else ()
-      fits = len(shape) == len(axes) and getattr(value.dtype, "kind", "?") in kinds
-      if not fits or any(sizes.setdefault(x, size) != size for x, size in zip(axes, shape)):
+      if (
+        len(shape) != len(axes)
+        or getattr(value.dtype, "kind", "?") not in kinds
+        or any(sizes.setdefault(x, size) != size for x, size in zip(axes, shape))
+      ):
         shown = ", ".join(f"{x} = {sizes[x]}" if x in sizes else x for x in axes)
         raise ValueError(f"{name}={short(value)} must be an array [{shown}] of {words}")
     elif axes and not isinstance(value, jax.core.Tracer):
