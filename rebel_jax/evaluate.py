@@ -1,7 +1,7 @@
 """The command `python -m rebel_jax.evaluate`: how exploitable a trained agent is.
 
 Exit codes: 0 it was measured; 2 an argument is not allowed or the checkpoint cannot be read; 130
-it was interrupted, and the playthroughs so far are measured.
+it was interrupted, and what was measured before is printed.
 """
 
 import dataclasses
