@@ -117,9 +117,9 @@ class ChainEvaluator:
         measures = self.of_seeds(
           params,
           part,
-          lambda done, total, start=start: show(
+          lambda done, total: show(
             f"{number} seeds",
-            done + total * start // size,
+            done + total * len(next(iter(found.values()), ())) // size,
             total * number // size,
             "plies" if self.ground.rules.num_infostates == 1 else "searches",
             "",
