@@ -8,9 +8,9 @@ import numpy as np
 
 from games import CHANCE, TERMINAL, Array, Game, PublicTree
 from games.arrays import Count, Player, checked
-from games.origin import origin_of
 from games.poker import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import check_is_tree
+from games.tabulate import origin_of
 from solvers import Resolve, answer_bet, validation
 from solvers.resolving import Placer, Widened
 

@@ -15,8 +15,8 @@ from games import CHANCE
 from games.arrays import checked
 from games.pairs import compatible_mass, holds
 from games.poker import betting
+from games.poker.cards import NO_DRAW, draws, made_hands
 from games.poker.lines.boards import NONE
-from games.poker.made_hands import NO_DRAW, draws, made_hands
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
 from rebel_jax.config import ConfigError
@@ -274,8 +274,8 @@ class Study:
     sealed = "" if solved.sealed else ", says a file without a checksum"
     lines = [
       self.situation,
-      f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations"
-      + sealed,
+      f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations, "
+      f"{solved.iterations // 2:,} of both players" + sealed,
       solved.symmetry,
     ]
     if self.acts:

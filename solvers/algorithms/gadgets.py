@@ -10,8 +10,9 @@ import numpy as np
 from jax import lax
 from jax.scipy.stats import norm
 
+from games.arrays import Share
 from solvers.sweeps.problem import Problem
-from solvers.validation import Player, Share, check_fields
+from solvers.validation import Player, check_fields
 
 
 @dataclasses.dataclass(frozen=True)
