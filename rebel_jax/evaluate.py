@@ -97,7 +97,17 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
       found, ended = _kept(
         lambda: _local_best_response(options, policy._replace(config=config), shown), default=()
       )
-      row = row | {name: getattr(found, field) for name, field in _LBR.items() if found}
+      row = row | (
+        {
+          "lbr_mbb": found.mean,
+          "lbr_mbb_interval": found.half_width,
+          "lbr_mbb_aivat": found.aivat,
+          "lbr_mbb_aivat_interval": found.aivat_half_width,
+          "lbr_hands": found.num_hands,
+        }
+        if found
+        else {}
+      )
   return {
     **row,
     **({"interrupted": True} if ended else {}),
@@ -158,15 +168,6 @@ def _kept(measure: Callable[[], Any], default: Any = None) -> tuple[Any, bool]:
     if not stopped.args and default is None:
       raise
     return next(iter(stopped.args), default), True
-
-
-_LBR = {
-  "lbr_mbb": "mean",
-  "lbr_mbb_interval": "half_width",
-  "lbr_mbb_aivat": "aivat",
-  "lbr_mbb_aivat_interval": "aivat_half_width",
-  "lbr_hands": "num_hands",
-}
 
 
 def _local_best_response(

@@ -119,9 +119,14 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
   if options.open:
     check_screen()
   if options.load is not None:
-    again = () if options.open else ("target", "max_iterations", "max_seconds", "half_tables")
-    of_spot = (*Spot.__dataclass_fields__, "history", "street", *again)
-    flags.refuse(options, of_spot, f"is not for load={options.load!r}, a solved spot")
+    flags.refuse(
+      options,
+      (
+        *(*Spot.__dataclass_fields__, "history", "street"),
+        *(() if options.open else ("target", "max_iterations", "max_seconds", "half_tables")),
+      ),
+      f"is not for load={options.load!r}, a solved spot",
+    )
     return load(options.load, options.memory)
   spot, began = spot_of(options), time.monotonic()
   first: list[float] = []

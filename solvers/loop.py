@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from solvers.algorithms.cfr import Algorithm
@@ -24,7 +23,6 @@ Observe = Callable[[jax.Array, Problem, Any, Any], Any]
 
 FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 _SECONDS = 3.0  # between two moments at which signals are seen, if iterations are as quick
-_SLOW = 2**25  # bytes of a table whose iterations may take a tenth of a second
 
 
 class Run(NamedTuple):
@@ -139,8 +137,8 @@ def until(run: Callable[[int], Any], target, most: int, progress, size: int = 0)
 
   Where its tables are of a `size` in bytes that makes iterations slow, the first two say how slow.
   """
-  least = FIRST if size < _SLOW else 2
-  done, look, gap, piece = 0, 0, np.inf, least
+  least = FIRST if size < 2**25 else 2
+  done, look, gap, piece = 0, 0, float("inf"), least
   while done < most and not (done == look and gap <= (target or 0)):
     step = most if target is None else before_next_look(done, most, max, min)
     look = done + step if done == look else look

@@ -333,9 +333,10 @@ def check_table(path: Path) -> None:
     ValueError: it would.
   """
   with files.replacing(path, rehearse=True):
-    pass
-  first = json.dumps({FIELDS[0]: ""})[:-2] if path.suffix == ".jsonl" else ",".join(FIELDS)
-  if path.exists() and files.read_bytes(path)[: len(first)] not in (b"", first.encode()):
+    before = files.read_bytes(path) if path.exists() else b""
+  if before and not before.startswith(
+    b'{"line": "' if path.suffix == ".jsonl" else ",".join(FIELDS).encode()
+  ):
     raise ValueError("it is there and no table of that kind")
 
 
