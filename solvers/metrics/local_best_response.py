@@ -356,7 +356,7 @@ def local_best_response(
 
 
 def _result(game: Holdem, won: list[list[tuple[float, float]]]) -> LBRResult:
-  """Returns the result of hands by seat, raw and by AIVAT, of which the last has no pair or one."""
+  """Returns the result of whole pairs of hands, `won` by seat, raw and by AIVAT."""
   # [2, hands of a seat, raw and by AIVAT]
   rows = milli_big_blinds(game) * np.array([x[: len(won[1])] for x in won])
   errors = 1.96 * np.sqrt((rows.var(axis=1, ddof=1) / rows.shape[1]).sum(axis=0)) / 2
