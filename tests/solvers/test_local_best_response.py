@@ -80,7 +80,7 @@ def test_who_always_folds_loses_the_blinds():
 
   with pytest.raises(KeyboardInterrupt) as caught:
     metrics.local_best_response(
-      game, TreeStrategy(tree, policy), ALL, num_hands=20, progress=interrupt
+      game, contrib.TreeStrategy(tree, policy), ALL, num_hands=20, progress=interrupt
     )
   (kept,) = caught.value.args
   assert (kept.num_hands, kept.by_seat) == (6, (1000, 500))
