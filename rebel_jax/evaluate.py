@@ -1,32 +1,29 @@
 """The command `python -m rebel_jax.evaluate`: how exploitable a trained agent is.
 
 Exit codes: 0 it was measured; 2 an argument is not allowed or the checkpoint cannot be read; 130
-it was interrupted, and the playthroughs so far are measured.
+it was interrupted, and what was measured before is printed.
 """
 
 import dataclasses
-import signal
-import sys
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import jax
-import tyro
 
 import solvers
 from rebel_jax import flags
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.config import Config, DeepCFR, allowed
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(flags.SearchOptions):
   """Measure the exploitability of the agent that searches with a trained network.
 
   The policies of sampled playthroughs, each search stopped at a random iteration, are averaged by
@@ -37,8 +34,6 @@ class Options:
       the name of a network that comes with the package.
     playthroughs: Playthroughs to average; the paper's measure takes 1,024. Where a game is too
       large for exploitability, hands played against each of several simple players.
-    iterations: Iterations of each search; one player's update is one.
-    algorithm: What the agent searches with; None for the run's eval_algorithm.
     game_params: Parameters of the game to change, such as stack 9000: how the network plays a spot
       that it was not trained for.
     depth: Public actions, chance included, that each search looks ahead, or stage; None for the
@@ -51,9 +46,6 @@ class Options:
       deviation of one. None for this machine's alone.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
-    simulations: Simulations of each search of a network whose searches grow trees; None for
-      half of the run's eval_iterations.
-    per_update: Simulations for each update of such searches; None for one.
     mix: How far the opponent may change its range when they search again; None for the run's.
     at_once: Update both players at once in such searches, as in the paper, if the run's take turns.
     seeds: Agents of different seeds that search so; their exploitabilities are exact, so there are
@@ -63,18 +55,14 @@ class Options:
     json: Print one JSON object on standard output instead of a table.
   """
 
-  checkpoint: Annotated[str, tyro.conf.Positional, allowed.text("CHECKPOINT")]
+  checkpoint: Annotated[str, allowed.Positional, allowed.text("CHECKPOINT")]
   playthroughs: Annotated[int, allowed.integer(1, 2**24)] = 1_024
-  iterations: Annotated[int, allowed.iterations()] = 1_024
-  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
   depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   keep: Annotated[str | None, allowed.optional(allowed.text("FILE"))] = None
   trajectories: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
   unsafe: bool = False
-  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
-  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
   mix: Annotated[float | None, allowed.optional(allowed.number(1.0, zero=True))] = None
   at_once: bool = False
   seeds: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
@@ -100,18 +88,29 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   with shown:
     shown.show("compiling", 0.0)
     evaluator = make_evaluator(config, **settings)
-    try:
-      measured = evaluator.measure(policy.params, options.seed, show=shown.count)
-    except KeyboardInterrupt as stopped:
-      if not stopped.args:
-        raise
-      measured = stopped.args[0]._replace(row=stopped.args[0].row | {"interrupted": True})
+    measured, ended = _kept(
+      lambda: evaluator.measure(policy.params, options.seed, show=shown.count)
+    )
     row = measured.row
-    if "hands" in row and options.lbr_hands:
+    if options.lbr_hands and not ended:
       shown.show("local best response", 0.0)
-      row = row | _local_best_response(options, policy._replace(config=config), shown)
+      found, ended = _kept(
+        lambda: _local_best_response(options, policy._replace(config=config), shown), default=()
+      )
+      row = row | (
+        {
+          "lbr_mbb": found.mean,
+          "lbr_mbb_interval": found.half_width,
+          "lbr_mbb_aivat": found.aivat,
+          "lbr_mbb_aivat_interval": found.aivat_half_width,
+          "lbr_hands": found.num_hands,
+        }
+        if found
+        else {}
+      )
   return {
     **row,
+    **({"interrupted": True} if ended else {}),
     **evaluator.about,
     "seed": options.seed,
     "checkpoint": policy.about["checkpoint"],
@@ -150,39 +149,43 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
     "eval_algorithm": options.algorithm,
   }
   of_exploitability = {name: getattr(options, name) for name in _EXPLOITABILITY}
-  if not made_on_device(config, config.make_game()):
-    return changes, of_exploitability
-  for name, value in of_exploitability.items():
-    if value:
-      raise ConfigError(
-        f"{name}={value!r} is about exploitability, which cannot be computed in {config.game!r}"
-      )
-  return changes, {}
+  if made_on_device(config, config.make_game()):
+    flags.refuse(
+      options,
+      of_exploitability,
+      f"is about exploitability, which cannot be computed in {config.game!r}",
+    )
+    return changes, {}
+  flags.refuse(options, ["lbr_hands"], "is for hold'em too large for a tree")
+  return changes, of_exploitability
+
+
+def _kept(measure: Callable[[], Any], default: Any = None) -> tuple[Any, bool]:
+  """Returns a measure, or its part before Ctrl-C, and whether that ended it."""
+  try:
+    return measure(), False
+  except KeyboardInterrupt as stopped:
+    if not stopped.args and default is None:
+      raise
+    return next(iter(stopped.args), default), True
 
 
 def _local_best_response(
   options: Options, policy: checkpoint.Policy, shown: Display
-) -> dict[str, Any]:
+) -> solvers.metrics.LBRResult:
   """Returns the payoff of local best response against the agent, by ReBeL's rules (table 1)."""
   agent, shadow = (
     StreetSearcher(policy, iterations=options.iterations, average=average, seed=options.seed)
     for average in (False, True)
   )
   strategy = AgentStrategy(agent.agent(seed=options.seed), shadow.agent(seed=options.seed))
-  found = solvers.metrics.local_best_response(
+  return solvers.metrics.local_best_response(
     agent.game,
     strategy,
     num_hands=options.lbr_hands,
     seed=options.seed,
     progress=lambda done, total: shown.count("local best response", done, total, "hands"),
   )
-  return {
-    "lbr_mbb": found.mean,
-    "lbr_mbb_interval": found.half_width,
-    "lbr_mbb_aivat": found.aivat,
-    "lbr_mbb_aivat_interval": found.aivat_half_width,
-    "lbr_hands": found.num_hands,
-  }
 
 
 def _run(options: Options) -> int:
@@ -194,7 +197,7 @@ def _run(options: Options) -> int:
   ]
   titles = "exploitability of the searching agent", "what the searching agent wins"
   flags.say(result, options.json, titles["hands" in result], rows)
-  return 128 + signal.SIGINT if "interrupted" in result else 0
+  return flags.INTERRUPTED if "interrupted" in result else 0
 
 
 main = flags.entry(
@@ -207,4 +210,4 @@ main = flags.entry(
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

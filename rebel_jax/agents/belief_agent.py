@@ -19,11 +19,10 @@ import numpy as np
 
 from games import PADDING, PublicTree
 from games.arrays import checked
-from games.poker import betting
-from games.poker.holdem import Holdem
+from games.poker import Holdem, betting
 from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
-from rebel_jax.config.allowed import ConfigError, check_algorithm
+from rebel_jax.config import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers import validation
@@ -42,8 +41,6 @@ from solvers.search import (
 )
 from solvers.sweeps import join_levels, make_problem, split_levels
 from solvers.xla import Programs, work_of_solving
-
-MOST_GAMES = 256  # under way where each holds on to a search of its own
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,11 +110,9 @@ class Searcher:
     game: the rules.
     num_iterations: of each search at most; one player's update is one.
     first_root: at which games start.
-    most_games: under way at once, as what their agents remember takes memory; None for any number.
   """
 
   first_root: Any = 0
-  most_games: int | None = None
 
   @checked
   def __init__(
@@ -375,10 +370,8 @@ class StreetSearcher(Searcher):
 
   Attributes:
     with_sizes: the rules of whose public states roots are.
-    game, num_iterations, first_root, most_games: see `Searcher`.
+    game, num_iterations, first_root: see `Searcher`.
   """
-
-  most_games = MOST_GAMES
 
   def __init__(
     self, policy: Policy, *, iterations: int = 256, seconds: float | None = None, **settings: Any
