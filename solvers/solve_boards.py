@@ -15,16 +15,16 @@ from solvers.xla import Programs, Work
 
 _EVERYWHERE: Any = PartitionSpec()
 _SHARED: Any = PartitionSpec(AXIS)
-_STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED)
+_STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED, key=_EVERYWHERE)
 
 
 def boards_on(
-  lines: Lines, algorithm: ByBoards, devices: Sequence[jax.Device] | None
+  lines: Lines, algorithm: ByBoards, devices: Sequence[jax.Device] | None, key: Any = ()
 ) -> tuple[Callable[[int], jax.Array], Callable[[], Any]]:
   """Returns two functions that solve lines of more than one round of betting, step by step.
 
   The first goes on for some iterations and returns the exploitability. The second, called at the
-  end, returns the average policy, `[n, W]` for each level.
+  end, returns the average policy, `[n, W]` for each level. `key` is of draws that updates make.
   """
   boards = sum(group.boards for group in lines.streets[-1].groups)
   chosen = list(jax.local_devices() if devices is None else devices)[:boards]
@@ -33,7 +33,7 @@ def boards_on(
   problem = _part_boards(lines, mesh.size)
   shardings = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.device_put(problem, shardings)
-  state = _begin[work](problem, algorithm, mesh)
+  state = _begin[work](problem, algorithm, mesh)._replace(key=key)
 
   def run(number: int) -> jax.Array:
     nonlocal state

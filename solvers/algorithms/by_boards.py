@@ -29,6 +29,7 @@ class BoardsState(NamedTuple):
   top: CFRState  # of the rounds before
   regret: tuple[tuple[Tables, ...], tuple[Tables, ...]]  # of each player, part by part
   average: tuple[tuple[Tables, ...], tuple[Tables, ...]]
+  key: Any = ()  # of draws, where an algorithm makes any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,24 +108,24 @@ class ByBoards:
       shape = (*part.belief[player].shape, problem.num_rows)
       start = state.regret[player][number], state.average[other][number]
       empty = jnp.zeros(shape, part.belief[0].dtype)
-      own, counted, found = self.visit_chunks(part, number, k, player, visit, (*start, empty))
+      own, counted, found = self.visit_chunks(part, number, state, player, visit, (*start, empty))
       regrets.append(own)
       averages.append(counted)
       collected.append(found)
     leaves = problem.collect(_gather(collected), player)
     top, sweep = self.cfr.update_weighed(problem.top, state.top, leaves, player)
-    state = BoardsState(
-      top,
-      replace_player(state.regret, player, tuple(regrets)),
-      replace_player(state.average, other, tuple(averages)),
+    state = state._replace(
+      top=top,
+      regret=replace_player(state.regret, player, tuple(regrets)),
+      average=replace_player(state.average, other, tuple(averages)),
     )
     return state, sweep
 
   def visit_chunks(
-    self, part: Part, number: int, k: jax.Array, player: int, visit: Any, carry: Any
+    self, part: Part, number: int, state: BoardsState, player: int, visit: Any, carry: Any
   ) -> Any:
     """Visits all chunks of a part; `visit` takes a chunk's index and what is carried along."""
-    del number, k, player
+    del number, state, player
     return lax.fori_loop(0, part.num_chunks, visit, carry)
 
   def _count(self, state: BoardsState, player: int) -> jax.Array:

@@ -13,6 +13,7 @@ from solvers.metrics.equity import PotShares
 from solvers.metrics.histories import (
   Minimax,
   exploitability_in,
+  local_response,
   minimax,
   payoff_of,
   public_histories,
@@ -33,5 +34,6 @@ __all__ = [
   "BestResponse", "HandRecord", "HandRecorder", "LBRResult", "LBRRules", "LBRValue", "Minimax",
   "PotShares", "Strategy", "TreeStrategy", "ValueFunction", "aivat", "check_whole",
   "exploitability_in", "half_the_difference", "local_best_response", "local_best_response_value",
-  "milli_big_blinds", "minimax", "node_values", "payoff_of", "public_histories", "zero_values",
+  "local_response", "milli_big_blinds", "minimax", "node_values", "payoff_of", "public_histories",
+  "zero_values",
 ]  # fmt: skip

@@ -125,17 +125,15 @@ class SampledBoards(ByBoards):
   """CFR on lines whose updates visit one chunk of each part's boards, drawn evenly.
 
   Attributes:
-    seed: of the draws.
     period: as for `solve_chance_sampled`.
   """
 
-  seed: int = 0
   period: int | None = None
 
-  def visit_chunks(self, part: Any, number: int, k: jax.Array, player: int, visit, carry) -> Any:
+  def visit_chunks(self, part: Any, number: int, state: Any, player: int, visit, carry) -> Any:
     """Visits one chunk, whose values weigh as many times as there are chunks."""
-    key = jax.random.fold_in(jax.random.key(self.seed), 2 * k.astype(jnp.int32) + player)
-    key = jax.random.fold_in(key, number)
+    update = 2 * (state.top.updates[player] + 1) + player
+    key = jax.random.fold_in(jax.random.fold_in(state.key, update), number)
     own, counted, values = visit(jax.random.randint(key, (), 0, part.num_chunks), carry)
     return own, counted, values * part.num_chunks
 
@@ -146,7 +144,7 @@ class SampledBoards(ByBoards):
     tables = state.top.regret, state.top.average, state.regret, state.average
     tables = _weigh(tables, state.top.updates[1], self.period)
     top = state.top._replace(regret=tables[0], average=tables[1])
-    return BoardsState(top, *tables[2:]), sweep
+    return state._replace(top=top, regret=tables[2], average=tables[3]), sweep
 
 
 def _weigh(tables: Any, done: jax.Array, period: int) -> Any:
@@ -182,7 +180,7 @@ def solve_chance_sampled(
   """
   number = validation.check_integer("num_iterations", num_iterations)
   if isinstance(tree, Lines):
-    run, read = boards_on(tree, SampledBoards(_CFR, seed=seed, period=period), None)
+    run, read = boards_on(tree, SampledBoards(_CFR, period=period), None, jax.random.key(seed))
     return Solution(exploitability=float(run(number)), average_policy=read(), iterations=number)
   run, key = _run[work_on_trees()], jax.random.key(seed)
   policy = run(*deals_of(tree), tree, key, number // 2, period=period)
