@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import math
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,6 @@ from rebel_jax import devices, flags
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.runs.display import Display, Signals
 from rebel_jax.spots import report as board_report
 from rebel_jax.spots.solved import (
@@ -128,7 +126,7 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
 
 
 def _table_errors(options: Options) -> contextlib.AbstractContextManager:
-  return in_config_errors(f"table={options.table!r} cannot be written", OSError)
+  return allowed.in_config_errors(f"table={options.table!r} cannot be written", OSError)
 
 
 def spot_of(options: Options) -> Spot:
@@ -139,7 +137,7 @@ def spot_of(options: Options) -> Spot:
   """
   for name in ("board", "oop", "ip", "pot", "stack"):
     if getattr(options, name) is None:
-      raise ConfigError(f"{name}=None must be given, unless --load names a solved spot")
+      raise allowed.ConfigError(f"{name}=None must be given, unless --load names a solved spot")
   fields = {f.name for f in dataclasses.fields(Spot)}
   return Spot(**{k: v for k, v in vars(options).items() if k in fields})
 
@@ -152,9 +150,11 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   """
   for name in ("board", "load", "output", "picture", "table"):
     if getattr(options, name) is not None:
-      raise ConfigError(f"{name}={getattr(options, name)!r} is for one board, not for --boards")
+      raise allowed.ConfigError(
+        f"{name}={getattr(options, name)!r} is for one board, not for --boards"
+      )
   if options.node or options.hands or options.open:
-    raise ConfigError("node, hands and open are for one board, not for --boards")
+    raise allowed.ConfigError("node, hands and open are for one board, not for --boards")
   boards = board_report.read_boards(options.boards or "")
   spot = spot_of(dataclasses.replace(options, board=boards[0]))
   for board in boards:  # what is not allowed is refused before anything is solved
@@ -192,9 +192,9 @@ def check_screen() -> None:
     ConfigError: there is no terminal, or Textual is not installed.
   """
   if not sys.stdout.isatty():
-    raise ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
+    raise allowed.ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
   if importlib.util.find_spec("textual") is None:
-    raise ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'")
+    raise allowed.ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'")
 
 
 def open_explorer(study: Study, options: Options) -> None:
@@ -214,7 +214,7 @@ def _run(options: Options) -> int | None:
   if options.boards is not None:
     text, whole = report_boards(options, Display(stderr=True))
     print(text)
-    return 0 if whole else 128 + signal.SIGINT
+    return 0 if whole else flags.INTERRUPTED
   with Signals() as signals:
     solved = find(options, Display(stderr=True), signals)
   if options.output is not None:  # saved before anything else can go wrong
@@ -231,7 +231,9 @@ def _run(options: Options) -> int | None:
     with display, _table_errors(options):
       export(study, options.table, lambda n: display.show("writing", 0.0, f"{n:,} records"))
   if options.picture is not None:
-    with in_config_errors(f"picture={options.picture!r} cannot be drawn", (OSError, ValueError)):
+    with allowed.in_config_errors(
+      f"picture={options.picture!r} cannot be drawn", (OSError, ValueError)
+    ):
       title = f"{study.situation}\n{study.line or 'start'}: {PLAYERS[study.mover]}"
       range_grids.plot_range_grid(study.grid(), options.picture, title=title)
   if options.open and not signals.received:
@@ -243,4 +245,4 @@ main = flags.entry("spot", Options, _run)
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

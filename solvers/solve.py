@@ -285,7 +285,7 @@ def _find(
         leaf_values=leaf_values, num_iterations=None if traced else number,
         scored=isinstance(game, Lines), piece=piece,
       )  # fmt: skip
-    rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
+    rows, shared = jax.device_put((rows, shared))  # `asarray` compiles a program for every shape
     algorithm = at_horizon(algorithm, number // 2)
     if piece is not None:
       return _targets[work](rows, shared, target, algorithm=algorithm, most=number, piece=piece)

@@ -4,7 +4,6 @@ import collections
 import gc
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,27 +11,16 @@ import jax
 import pytest
 
 # Most of the tests' time is compilation, which these more than halve. Programs that tests start
-# inherit them and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do.
-_FLAGS = (
-  "--xla_backend_optimization_level=0",
-  "--xla_cpu_parallel_codegen_split_count=1",
-  "--xla_cpu_use_fusion_emitters=false",  # only JAX 0.10 has it
-)
-
-
-def _takes(*flags: str) -> bool:
-  """Says whether XLA knows flags; a process of its own asks, as XLA ends one at any other flag."""
-  environment = {**os.environ, "XLA_FLAGS": " ".join(flags)}
-  command = [sys.executable, "-c", "import jax; jax.devices()"]
-  return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
-
+# inherit them and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do. XLA
+# ends a process at a flag that it does not know: releases that were not tried get none.
+_FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
+if jax.__version_info__ < (0, 11):
+  _FLAGS.append("--xla_cpu_use_fusion_emitters=false")
+if jax.__version_info__ < (0, 13):
+  os.environ.setdefault("XLA_FLAGS", " ".join(_FLAGS))
 
 # Several processes share a GPU, where there is one: each takes what it needs.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-
-if "XLA_FLAGS" not in os.environ:
-  _known = _FLAGS if _takes(*_FLAGS) else [flag for flag in _FLAGS if _takes(flag)]
-  os.environ["XLA_FLAGS"] = " ".join(_known)
 
 from rebel_jax import devices  # noqa: E402  # adds a flag to those above
 from solvers import tuning  # noqa: E402
@@ -115,9 +103,17 @@ def no_figures(request, monkeypatch):
     monkeypatch.setattr("rebel_jax.runs.run.plot_exploitability", lambda *_, **__: None)
 
 
+@pytest.fixture(autouse=True)
+def no_old_objects_in_collections():
+  """Has a run's own `gc.collect()` pass over all that is older than the test, or it takes 1 s."""
+  gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def forget_programs():
   """Drops compiled programs between test files once there are very many."""
   yield
   if _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
     jax.clear_caches()
+    gc.unfreeze()
+    gc.collect()

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from games import CHANCE, Game, PublicTree
+from games import CHANCE, Array, Game, PublicTree
 from games.arrays import checked
 from games.poker import Deck, Holdem
-from games.public_tree import Array
 from rebel_jax.agents.belief_agent import Agent, Searcher
 from rebel_jax.checkpoints import files
 from solvers import validation

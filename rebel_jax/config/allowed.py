@@ -238,6 +238,7 @@ def pairs(*kinds: type) -> Allowed:
   )
 
 
+Positional = tyro.conf.Positional  # of a field that a command line names by its place
 T = TypeVar("T")
 
 

@@ -1,4 +1,4 @@
-"""Exploitability of the agent that searches with a trained network (ReBeL, section 7)."""
+"""Exploitability of agents: of ReBeL's searches (section 7), and of an average policy, exactly."""
 
 import functools
 import json
@@ -12,25 +12,24 @@ import jax.numpy as jnp
 import numpy as np
 
 import solvers
-from games import Game
+from games import Game, PublicTree
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
-from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
-from rebel_jax.evaluation.average_evaluator import AverageEvaluator
+from rebel_jax.config import Config, ConfigError, DeepCFR, in_config_errors
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
-from rebel_jax.networks.value import NetworkLeafValues
+from rebel_jax.networks.value import NetworkLeafValues, answers
+from rebel_jax.training.deep_cfr import Decisions, make_decisions, probabilities
 from rebel_jax.training.setup import (
   Setup,
   made_on_device,
   make_algorithm,
+  make_move_network,
   make_network,
   make_search_policy,
   make_subgames,
 )
-from solvers.leaf_values import LeafQuery
 from solvers.search import (
   FoundSubgames,
   Sampled,
@@ -126,27 +125,22 @@ class Evaluator:
       so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
-    def measured(trajectory: int | None) -> Iterator[tuple[Sampled, float]]:
-      """Yields what `course` does, which goes on from a file and is kept there."""
-      kept = start = None
-      if self._keep is not None:
-        name = self._keep if trajectory is None else f"{self._keep}-{trajectory}"
-        kept = KeptPlaythroughs(name, self._what(params, seed, iterations, trajectory))
-        start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
-      about: dict[str, Any] = dict(start=start, trajectory=trajectory, progress=progress)
-      for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
-        if kept is not None:
-          kept.save(sampled)
-        yield sampled, value
-
     try:
-      for number in range(1, 1 + (many or 1)):
-        for sampled, value in measured(number if many else None):
+      for number in range(1, 1 + many) if many else (None,):
+        kept = start = None
+        if self._keep is not None:  # a file that playthroughs go on from and are kept in
+          name = f"{self._keep}-{number}" if many else self._keep
+          kept = KeptPlaythroughs(name, self._what(params, seed, iterations, number))
+          start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
+        about: dict[str, Any] = dict(start=start, trajectory=number, progress=progress)
+        for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
+          if kept is not None:
+            kept.save(sampled)
           of_each = {"playthroughs": sampled.count, "iterations": iterations}
           if not many:
             course.append((sampled.count, value))
             row = {"exploitability": value} | of_each
-        if many:
+        if number is not None:
           course.append((number, value))
           row = _of_trajectories([x for _, x in course]) | of_each
     except KeyboardInterrupt:
@@ -247,9 +241,9 @@ def _of_trajectories(values: list[float]) -> dict[str, Any]:
   return {"exploitability": mean, "exploitability_spread": spread, "trajectories": len(values)}
 
 
-def _query(features: jax.Array, beliefs: jax.Array) -> LeafQuery:
+def _query(features: jax.Array, beliefs: jax.Array) -> solvers.LeafQuery:
   """Returns a question about public states from player 0's seat."""
-  return LeafQuery(features, 0, beliefs)
+  return solvers.LeafQuery(features, 0, beliefs)
 
 
 class KeptPlaythroughs:
@@ -298,6 +292,38 @@ class KeptPlaythroughs:
     arrays = {"sums": sampled.sums, "count": np.asarray(sampled.count), "key": key}
     with in_config_errors(f"{self._name} cannot be written", OSError):
       files.save_arrays(self.path, arrays, self.what, pack=np.savez)
+
+
+class AverageEvaluator:
+  """Measures the average policy of one game and network, exactly.
+
+  Attributes:
+    about: see `Measures`.
+    tree: the whole game's.
+  """
+
+  def __init__(self, config: Config, game: Game | None = None, table: Decisions | None = None):
+    """Prepares; `game` and `table` are of the configuration, if they are made already."""
+    self.about: dict[str, Any] = {}
+    game = config.make_game() if game is None else game
+    self._table = table = make_decisions(game) if table is None else table
+    self.tree: PublicTree = table.tree
+    network = make_move_network(config, game)
+
+    def policy(params: Any) -> jax.Array:
+      numbers = answers(network, params["average"], table, slice(None))
+      return table.policy(probabilities(numbers, table.legal))
+
+    self.policy = jax.jit(policy)  # [N, H]
+
+  def measure(
+    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
+  ) -> Measurement:
+    """Returns the exploitability, in which nothing is sampled."""
+    policy = self.policy(params)
+    if not jax.numpy.isfinite(policy).all():
+      raise ConfigError("the network's probabilities are not finite")
+    return Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
 
 
 def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:

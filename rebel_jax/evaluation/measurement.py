@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from rebel_jax.config.config import ConfigError
+from rebel_jax.config import ConfigError
 from rebel_jax.evaluation.opponents import OPPONENTS
 from solvers import StateQuery
 

@@ -9,7 +9,6 @@ Pallas is imported where the kernel is made, as JAX announces that its Triton ba
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -188,7 +187,7 @@ def _tile(size: int) -> int:
 
 
 def _round_up(size: int, tile: int) -> int:
-  return math.ceil(size / tile) * tile
+  return -(-size // tile) * tile
 
 
 def _pad(x: jax.Array, shape: Sequence[int]) -> jax.Array:

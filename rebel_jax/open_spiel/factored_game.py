@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyspiel
 
-from games import PublicTree, build_public_tree
+from games import CHANCE, Game, PublicTree, build_public_tree
 from games.arrays import Positive, checked
 from games.build import MAX_BYTES, Bytes
-from games.game import CHANCE, Game
 from rebel_jax.open_spiel import histories
-from rebel_jax.open_spiel.histories import Budget, find_public_states
 from rebel_jax.open_spiel.public_nodes import (
   PASS,
   InfostatesMerge,
@@ -113,7 +111,7 @@ class OpenSpielGame(Game):
           scale = real[np.argmax(np.abs(real))]
           self._payoff_scale[i] = scale
           self._payoff_index[i] = payoffs.add(node, node.payoff / scale, 0.0)
-    self._pair_weights, self._payoffs = weights.stack(), payoffs.stack()
+    self._pair_weights, self._payoffs = np.stack(weights.tables), np.stack(payoffs.tables)
 
   # Public states.
 
@@ -217,25 +215,22 @@ class OpenSpielGame(Game):
 
 
 class _Tables:
-  """Different tables `[H, H]`, each kept once."""
+  """Different tables `[H, H]`, each kept once in `tables`."""
 
   def __init__(self, game: pyspiel.Game, num_infostates: int):
     self._game, self._h = game, num_infostates
     self._index: dict[bytes, int] = {}
-    self._tables: list[np.ndarray] = []
+    self.tables: list[np.ndarray] = []
 
   def add(self, node: SpielNode, values: np.ndarray | float, fill: float) -> int:
     table = np.full((self._h, self._h), fill)
     table[np.ix_(list(_numbers(node, 0)), list(_numbers(node, 1)))] = values
     table += 0.0  # no negative zeros
-    index = self._index.setdefault(table.tobytes(), len(self._tables))
-    if index == len(self._tables):
-      self._tables.append(table)
-      _check_size(self._game, "tables of pairs of infostates", len(self._tables) * self._h**2)
+    index = self._index.setdefault(table.tobytes(), len(self.tables))
+    if index == len(self.tables):
+      self.tables.append(table)
+      _check_size(self._game, "tables of pairs of infostates", len(self.tables) * self._h**2)
     return index
-
-  def stack(self) -> np.ndarray:
-    return np.stack(self._tables)
 
 
 def _numbers(node: SpielNode, player: int):
@@ -295,7 +290,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpielGame:
-  budget = Budget(game, max_bytes)
+  budget = histories.Budget(game, max_bytes)
   walked = histories.walk(game, max_histories=max_histories, budget=budget)
   left = budget.left
 
@@ -303,9 +298,7 @@ def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpi
     """Does it, `eager` if strings count while a player is not to move."""
     budget.left = left
     first, second = (histories.find_infostates(game, walked, p, eager=eager) for p in (0, 1))
-    known = first, second
-    time = histories.find_times(game, walked, known)
-    timeline = Timeline(walked, known, time, find_public_states(walked, known, time))
+    timeline = Timeline(game, walked, (first, second))
     return OpenSpielGame(game, PublicNodes(timeline, walked.action_names, budget), timeline)
 
   try:

@@ -359,43 +359,6 @@ def _longest_paths(game: pyspiel.Game, histories: SpielHistories, group: np.ndar
   return time[group]
 
 
-def find_public_states(
-  histories: SpielHistories, infostates: tuple[Infostates, Infostates], time: np.ndarray
-) -> list[dict[int, int]]:
-  """Returns the public states: for each time, the number of each history's.
-
-  Two histories share a public state if a chain of histories leads from one to the other, each
-  of which some player cannot tell from the next, or if those below them do. SpielHistories are
-  present from the time after their parent's move to their own move; ends of the game are left
-  out.
-  """
-  alive = np.flatnonzero(histories.actor != TERMINAL)
-  parent = histories.parent
-  arrival = np.where(parent >= 0, time[np.maximum(parent, 0)] + 1, 0)
-  present: list[list[int]] = [[] for _ in range(int(time[alive].max(initial=0)) + 1)]
-  for index, start, stop in zip(alive.tolist(), arrival[alive].tolist(), time[alive].tolist()):
-    for moment in range(start, stop + 1):
-      present[moment].append(index)
-  # While a history waits, whose turn it is has not been noticed.
-  known = [(of.waiting.tolist(), of.of.tolist()) for of in infostates]
-  parents, arrivals, times = parent.tolist(), arrival.tolist(), time.tolist()
-  levels: list[dict[int, int]] = [{} for _ in present]
-  for moment in reversed(range(len(present))):
-    above: dict[Any, Any] = {}
-    for index in present[moment]:
-      acts = times[index] == moment
-      for player in (0, 1):
-        above[root_of(above, (player, known[player][acts][index]))] = root_of(above, index)
-    if moment + 1 < len(present):
-      for index, state in levels[moment + 1].items():
-        before = index if arrivals[index] <= moment else parents[index]
-        above[root_of(above, (2, state))] = root_of(above, before)
-    numbers: dict[Any, int] = {}
-    for index in present[moment]:
-      levels[moment][index] = numbers.setdefault(root_of(above, index), len(numbers))
-  return levels
-
-
 def root_of(above: dict[Any, Any], x: Any) -> Any:
   """Returns the root of all that is linked to `x`, of a union-find forest."""
   while above.setdefault(x, x) != x:

@@ -17,7 +17,7 @@ from textual.widgets import DataTable, Footer, Input, OptionList, Static, Tabbed
 from textual.worker import get_current_worker
 
 from rebel_jax.agents import range_grids
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config import ConfigError
 from rebel_jax.spots.solved import PLAYERS, Spot
 from rebel_jax.spots.study import Row, Study
 from rebel_jax.spots.trial import Trial

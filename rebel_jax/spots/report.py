@@ -13,7 +13,7 @@ from games.arrays import checked
 from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
-from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.config import ConfigError, in_config_errors
 from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
 from rebel_jax.spots.study import hand_table
 from solvers import tuning

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
+import psutil
 import tyro
 
 import solvers
@@ -26,9 +27,9 @@ from games.poker.lines.lines import DECISION, betting_lines
 from games.poker.lines.rounding import Columns, Shape
 from games.poker.notation import parse_donk, parse_range, parse_sizes
 from rebel_jax.checkpoints import files
-from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.devices import memory_limit
+from rebel_jax.config import ConfigError, allowed, in_config_errors
+from rebel_jax.devices import memory
+from rebel_jax.spots.values import Values
 
 _BOARDS = (3, 4, 5)  # cards
 PLAYERS = ("OOP", "IP")
@@ -192,6 +193,11 @@ class SolvedSpot:
     """The places of nodes among the lines."""
     return Follower(self.lines, self.columns)
 
+  @functools.cached_property
+  def values(self) -> Values:
+    """Reach and values at all nodes."""
+    return Values(self.lines, self.columns, self.policy)
+
   @property
   def percent(self) -> float:
     """The exploitability in percent of the pot."""
@@ -335,7 +341,8 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
       raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMAT}")
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
-  check_fits(spot.game(), gigabytes)  # before anything of its size is made
+  # Before anything of its size is made; on the host, so that no device is started.
+  check_fits(spot.game(), gigabytes or 0.75e-9 * psutil.virtual_memory().total)
   made = prepare(spot)
   rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
   moved = {f"level_{i}": i for i, x in enumerate(made.lines.levels) if x.mover is not None}
@@ -472,7 +479,7 @@ def check_fits(game: Holdem, gigabytes: float | None = None) -> Size:
     ConfigError: it takes more.
   """
   size = measure(game)
-  limit = 0.75e-9 * (memory_limit() or math.inf) if gigabytes is None else gigabytes
+  limit = 0.75e-9 * (memory()[1] or math.inf) if gigabytes is None else gigabytes
   if size.gigabytes > limit:
     raise ConfigError(
       f"board of {len(game.board)} cards with these bets and ranges makes {size.sentence()}, which "

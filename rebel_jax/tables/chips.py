@@ -12,10 +12,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from games.arrays import Player, checked, is_whole, short
-from games.poker import BetSizes, betting
-from games.poker.betting import Betting
-from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck, evaluate
-from games.poker.holdem import Holdem
+from games.poker import (
+  NUM_HOLE_CARDS,
+  RANKS,
+  SUITS,
+  BetSizes,
+  Betting,
+  Deck,
+  Holdem,
+  betting,
+  evaluate,
+)
 from solvers import validation
 
 Cards = tuple[int, ...]

@@ -7,15 +7,12 @@ import numpy as np
 
 from games import CHANCE, TERMINAL
 from games.arrays import checked
-from games.poker import betting
-from games.poker.abstraction import map_bet
-from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
+from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, map_bet
 from games.poker.variation import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.config import ConfigError, in_config_errors
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent
 from rebel_jax.tables.chips import (
   Call,
@@ -106,7 +103,12 @@ def make_chip_player(
 
 @checked
 def seat_agent(
-  policy: Policy, name: str, *, off_tree: str | None = None, seed: int = 0, **settings: Any
+  policy: checkpoint.Policy,
+  name: str,
+  *,
+  off_tree: str | None = None,
+  seed: int = 0,
+  **settings: Any,
 ) -> Seated:
   """Returns the agent of a network as a player of hands; `name` it for errors.
 

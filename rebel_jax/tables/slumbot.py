@@ -13,7 +13,7 @@ from typing import Any
 
 from games.arrays import checked, short
 from games.poker.holdem import Holdem
-from rebel_jax.config.allowed import in_config_errors
+from rebel_jax.config import in_config_errors
 from rebel_jax.tables.acpc import HandFollower, TableError, split_actions, within
 from rebel_jax.tables.chips import (
   Call,

@@ -6,6 +6,7 @@ import json
 import signal
 import types
 
+import jax
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from games.poker.lines import expand_policy
 from games.poker.made_hands import draws, made_hands
 from rebel_jax import flags, spot
 from rebel_jax.config.config import ConfigError
-from rebel_jax.spots import report
+from rebel_jax.spots import report, values
 from rebel_jax.spots.explorer import Explorer, grid_text
 from rebel_jax.spots.study import FIELDS, Study, records
 from rebel_jax.spots.trial import Trial
@@ -95,6 +96,15 @@ def test_all_in_is_a_bet_of_all_chips_or_no_move():
   assert made.line(made.find("bet 10, all-in")) == made.line(made.find("bet 10, raise 60"))
 
 
+def test_the_whole_is_swept_once_for_all_nodes(solved, monkeypatch):
+  made = dataclasses.replace(solved)
+  swept = []
+  sweep = values.Values._sweep
+  monkeypatch.setattr(values.Values, "_sweep", lambda own, b: swept.append(b) or sweep(own, b))
+  assert sum(1 for _ in records(Study(made))) > 100
+  assert swept == [0]
+
+
 def test_equity_by_hand():
   """A set of queens against kings and a broadway straight on the river."""
   made = spot.solve(
@@ -119,7 +129,7 @@ def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
   assert Study(again).summary() == Study(solved).summary()
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, capsys, monkeypatch):
   files = [tmp_path / "spot.npz", tmp_path / "grid.png"]
   kept = ["--output", str(files[0]), "--picture", str(files[1])]
   assert spot.main([*SMALL, "--target", "5", "--node", "bet 66", "--hands", *kept]) == 0
@@ -128,8 +138,11 @@ def test_the_command(tmp_path, capsys):
   assert "raise 165" in printed
   assert "QcTc" in printed
   assert all(file.stat().st_size > 100 for file in files)
-  assert spot.main(["--load", str(files[0])]) == 0
-  assert "OOP to act" in capsys.readouterr().out
+  with monkeypatch.context() as patch:  # nothing of JAX starts
+    for name in ("jit", "devices", "local_devices"):
+      patch.setattr(jax, name, None)
+    assert spot.main(["--load", str(files[0]), "--node", "bet 66"]) == 0
+  assert "IP to act" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

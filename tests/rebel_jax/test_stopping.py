@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import jax
@@ -109,17 +110,20 @@ def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys):
   assert list(tmp_path.iterdir()) == []
 
 
-def test_standard_output_that_is_closed(tmp_path):
-  """As by `train.py | head -1`."""
-  with subprocess.Popen(
-    [sys.executable, ROOT / "train.py", *as_flags(), "--output-dir", tmp_path / "run"],
-    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-  ) as process:  # fmt: skip
-    for said in ("kuhn_poker: preparing", "kuhn_poker on"):
-      assert said in process.stdout.readline()
-    process.stdout.close()
-    err = process.stderr.read()
-  assert process.returncode == 128 + CLOSED_PIPE
+def test_standard_output_that_is_closed(tmp_path, monkeypatch, capsys):
+  """As by `train.py | head -2`."""
+  (reader, writer), said = os.pipe(), []
+
+  def head():
+    with os.fdopen(reader) as lines:
+      said.extend(lines.readline() for _ in range(2))
+
+  threading.Thread(target=head, daemon=True).start()
+  monkeypatch.setattr(sys, "argv", ["train.py"])
+  monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
+  assert cli.main([*as_flags(), "--output-dir", str(tmp_path / "run")]) == 128 + CLOSED_PIPE
+  assert [line.split()[1] for line in said] == ["preparing", "on"]
+  err = capsys.readouterr().err
   assert err.startswith("standard output was closed, so training stopped; go on with: python train")
   assert err.count("\n") == 1
   train(*tiny(tmp_path / "run", resume=True))

@@ -59,17 +59,21 @@ def all_draws(sampler, player, explore):
 
 def exact_regrets(tree, table, player):
   """Returns CFR's regrets `[N, H]` of `player`, and its value of the game."""
-  problem = make_problem(tree, tree.prior)
-  policy = problem.split(jnp.asarray(table))
-  sweep = problem.values_up(policy, problem.both_reach(policy)[1 - player], None, player)
-  rows = [jnp.zeros_like(policy[0])]
-  for i in range(1, len(policy)):
-    found = problem.advantages(sweep, i, player)
-    zeros = jnp.zeros_like(policy[i])
-    rows.append(zeros if found is None else choose(problem.moves_at(i, player), found, zeros))
-  # In sweeps a deal weighs the other's belief alone; a sample has been dealt with its whole chance.
-  weight = tree.prior[player] / problem.pair_mass()
-  return np.concatenate(rows) * weight, float(problem.worth(sweep.root, player))
+
+  @harness.fast_to_compile
+  def sweep_once(table):
+    problem = make_problem(tree, tree.prior)
+    policy = problem.split(table)
+    sweep = problem.values_up(policy, problem.both_reach(policy)[1 - player], None, player)
+    rows = [jnp.zeros_like(policy[0])]
+    for i in range(1, len(policy)):
+      found, zeros = problem.advantages(sweep, i, player), jnp.zeros_like(policy[i])
+      rows.append(zeros if found is None else choose(problem.moves_at(i, player), found, zeros))
+    # In sweeps a deal weighs the other's belief alone; a sample is dealt with its whole chance.
+    weight = tree.prior[player] / problem.pair_mass()
+    return jnp.concatenate(rows) * weight, problem.worth(sweep.root, player)
+
+  return jax.tree.map(np.asarray, sweep_once(table))
 
 
 def mean_regrets(visits, num_nodes):

@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import optax
 
 from games import Game
-from rebel_jax.config.config import Config
-from rebel_jax.networks.moves import MoveNetwork
+from rebel_jax.config import Config
 from rebel_jax.networks.optimizers import OPTIMIZERS
-from rebel_jax.networks.value import PolicyNetwork, ValueNetwork, ValuePolicyNetwork
+from rebel_jax.networks.value import MoveNetwork, PolicyNetwork, ValueNetwork, ValuePolicyNetwork
 from solvers.search import Stage
 
 
@@ -115,6 +114,7 @@ class Target:
     errors: (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`.
     most_examples: (stage, shared) -> how many valid examples one search of the stage makes at most,
       `shared` for that of a start that lanes share; None where searches are not by stage.
+    kept: shapes and dtypes of what the buffer holds of an example; None for all of it.
     num_inputs: arguments of the network.
     node_features: whether `make_examples` needs `Searched.node_features`.
     held_out: whether the loss on each step's own examples is reported, as `NAME_error`, before they
@@ -128,6 +128,7 @@ class Target:
   make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None]
   errors: Callable[[Any, Any, Any], tuple[jax.Array, jax.Array]]
   most_examples: Callable[[Stage, bool], int] | None = None
+  kept: Any = None
   num_inputs: int = 2
   node_features: bool = False
   held_out: bool = False
