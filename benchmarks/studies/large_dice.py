@@ -23,8 +23,8 @@ from rebel_jax import devices, get_preset, train
 from rebel_jax.agents.belief_agent import Searcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.evaluation.average_evaluator import AverageEvaluator
-from rebel_jax.runs.options import RunOptions
+from rebel_jax.evaluation.evaluator import AverageEvaluator
+from rebel_jax.runs.folders import RunOptions
 from solvers.contrib.sampling import MCCFR, WalkedStrategy, make_sampler, solve_sampled
 from solvers.metrics import Strategy, TreeStrategy, local_response
 
