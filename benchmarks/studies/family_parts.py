@@ -127,7 +127,7 @@ def samplers(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row]:
 
     def ours(seed: int, explore: float | None, tree=tree) -> float:
       key, algorithm = jax.random.key(seed), MCCFR(explore=explore)
-      run = solve_sampled(tree, num_iterations=iterations, key=key, algorithm=algorithm)
+      run: Any = solve_sampled(tree, num_iterations=iterations, key=key, algorithm=algorithm)
       return float(solvers.exploitability(tree, run.average_policy))
 
     def theirs(seed: int, explore: float | None, other=other) -> float:

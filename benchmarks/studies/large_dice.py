@@ -19,12 +19,13 @@ import games
 import solvers
 from benchmarks import timing
 from games import Game, LiarsDice, PublicTree
-from rebel_jax import devices, get_preset, train
+from rebel_jax import devices, get_preset
 from rebel_jax.agents.belief_agent import Searcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.evaluation.evaluator import AverageEvaluator
 from rebel_jax.runs.folders import RunOptions
+from rebel_jax.runs.run import train
 from solvers.contrib.sampling import MCCFR, WalkedStrategy, make_sampler, solve_sampled
 from solvers.metrics import Strategy, TreeStrategy, local_response
 
@@ -34,13 +35,14 @@ _PERIOD = 2**22  # nodes touched, of Linear MCCFR
 
 def mccfr(game: Game, seconds: float, rows: int, width: int) -> tuple[Strategy, dict[str, int]]:
   """Returns the average policy of a run of Linear MCCFR, and how much it did."""
-  sampler, algorithm, run = make_sampler(game, rows=rows, width=width), MCCFR(period=_PERIOD), None
+  sampler: Any = make_sampler(game, rows=rows, width=width)
+  algorithm, run = MCCFR(period=_PERIOD), None
   began, number = time.monotonic(), 0
   while run is None or time.monotonic() - began < seconds:
     settings: Any = {"algorithm": algorithm, "state": run and run.state}
     run = solve_sampled(sampler, num_iterations=200, key=jax.random.key(number), **settings)
     number += 200
-  rows_held = int((run.state.holds >= 0).sum())  # type: ignore[operator]
+  rows_held = int(np.sum(np.asarray(run.state.holds) >= 0))
   return WalkedStrategy(sampler, algorithm, run.state), {
     "updates": number,
     "nodes": run.nodes,
@@ -83,7 +85,7 @@ def main(
   game = LiarsDice(num_dice, num_faces)
 
   def measured(strategy: Strategy, tree: PublicTree | None = None, most: int = 2) -> Any:
-    row = {}
+    row: dict[str, Any] = {}
     for depth in range(1, most + 1):
       found = local_response(game, strategy, lambda _: game.liar, depth=depth, num_plays=plays)
       row |= zip((f"local_response_{depth}", f"half_width_{depth}"), found)

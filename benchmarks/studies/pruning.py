@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-import games
 import solvers
 from benchmarks import timing
+from games import LeducPoker, RiverEndgame, build_public_tree
 from games.pairs import of_tree
 from games.public_tree import PublicTree
 from solvers import loop
@@ -25,6 +25,11 @@ from solvers.sweeps.levels import Levels, chance_reach
 from solvers.sweeps.problem import Problem, make_problem
 
 ALGORITHM: Any = solvers.vanilla_cfr()
+GAMES: dict[str, Any] = {
+  "leduc": LeducPoker,
+  "river": lambda: RiverEndgame(ranks="9TJQKA", suits="shd", board="9hTdQsKhKd"),
+  "leduc_5": lambda: LeducPoker(bets=((0.5, 1, 2, 4, 8), (1, 2, 4, 8, 16))),
+}
 
 
 def regret_bounds(problem: Problem, player: int) -> Levels:
@@ -134,19 +139,15 @@ def shares(tree: PublicTree, iterations: int, *, responses: bool = False) -> jax
   return total / (iterations * sum(visits(ones, ones, p) for p in (0, 1)))
 
 
-def main(iterations: int = 1000) -> None:
+def main(iterations: int = 1000, games: tuple[str, ...] = tuple(GAMES)) -> None:
   """Counts for Leduc poker, with one size of bets and with five, and for a river.
 
   Args:
     iterations: of both players.
+    games: which ones.
   """
-  river = {"ranks": "9TJQKA", "suits": "shd", "board": "9hTdQsKhKd"}
-  for name, game in {
-    "leduc": games.LeducPoker(),
-    "river": games.make("river_endgame_holdem", **river),
-    "leduc_5": games.LeducPoker(bets=((0.5, 1, 2, 4, 8), (1, 2, 4, 8, 16))),
-  }.items():
-    tree = games.build_public_tree(game)
+  for name in games:
+    tree = build_public_tree(timing.look_up("games", name, GAMES)())
     rows = [*shares(tree, iterations), shares(tree, iterations, responses=True)[1]]
     left = ([round(float(x), 4) for x in row] for row in rows)
     about = {"game": name, "nodes": tree.num_nodes, "iterations": iterations}

@@ -288,7 +288,8 @@ def local_response(
   Raises:
     ValueError: a number is not allowed.
   """
-  rng, prior, won = np.random.default_rng(seed), np.asarray(game.prior(), float), ([], [])
+  rng, prior = np.random.default_rng(seed), np.asarray(game.prior(), float)
+  won: tuple[list[float], list[float]] = ([], [])
   for number in range(validation.check_even("num_plays", num_plays, least=4)):
     seat, hands, state = number % 2, game.deal(rng), game.initial_state()
     reach, measures = prior[1 - seat], (game.terminal_values, game.compatible_mass)

@@ -79,14 +79,13 @@ def test_best_responses_prune_what_is_not_played(x64):
     return problem.join(pruning.ALGORITHM.average_policy(problem, state)), skips
 
   policy, skips = run((one(zeros, zeros, ones),) * 2, bounds)
-  assert sum(float((x > 0).sum()) for x in skips[0]) > 50
+  assert sum(float((x > 0).sum()) for x in skips[0]) > 20
   plain, _ = run((None, None), bounds)
   gap, best = (float(solvers.exploitability(tree, x)) for x in (policy, plain))
   assert gap < 2 * best
   partial, left = pruning.shares(tree, 200, responses=True)
   assert left[0] < 0.9 * partial[0]
   assert left[2] < 0.9
-  # Control: bounds of nothing skip for ever, and what is lost shows.
-  bounds = [tuple(1e-3 * x for x in levels) for levels in bounds]
-  policy, _ = run((one(zeros, zeros, ones),) * 2, bounds)
+  # Control: infostates that seem to be worth more than they are, so that what is played is skipped.
+  policy, _ = run((one(zeros, tuple(map(jnp.add, zeros, [100.0] * len(ones))), ones),) * 2, bounds)
   assert float(solvers.exploitability(tree, policy)) > 2 * gap

@@ -295,12 +295,14 @@ def test_nodes_beyond_the_width_are_kept_fairly(x64):
   assert abs(mean_regrets(off, tree.num_nodes) - exact).max() > 2 * spread
 
 
-@pytest.mark.parametrize("name", ["leduc_poker", "liars_dice"])
+@pytest.mark.parametrize(
+  "name", [pytest.param("leduc_poker", marks=pytest.mark.slow), "liars_dice"]
+)
 def test_rules_are_walked_as_their_tree(name, x64):
-  game = games.make(name) if name == "leduc_poker" else games.LiarsDice(1, 3)
+  game = games.make(name) if name == "leduc_poker" else games.LiarsDice(1, 2)
   tree = games.build_public_tree(game)
-  rules = make_sampler(game, rows=4 * tree.num_nodes, width=5)
-  written = dataclasses.replace(make_sampler(tree, width=5), capacity=rules.capacity)
+  rules = make_sampler(game, rows=4 * tree.num_nodes, width=3)
+  written = dataclasses.replace(make_sampler(tree, width=3), capacity=rules.capacity)
   algorithm, draws = MCCFR(), jax.random.uniform(jax.random.key(0), (200, sum(rules.sizes(1))))
 
   @harness.fast_to_compile
@@ -321,21 +323,22 @@ def test_rules_are_walked_as_their_tree(name, x64):
     assert numbers.setdefault(number, node) == node
 
 
+@pytest.mark.slow
 def test_rules_learn_as_their_tree_and_full_tables_stay_even(x64):
-  game = games.LiarsDice(1, 3)
+  game = games.LiarsDice(1, 2)
   tree = games.build_public_tree(game)
   runs = {}
   for rows in (2**18, 8):
-    sampler = make_sampler(game, rows=rows, width=8)
+    sampler = make_sampler(game, rows=rows, width=3)
     runs[rows] = solve_sampled(sampler, num_iterations=400, key=jax.random.key(0)), sampler
-  written = dataclasses.replace(make_sampler(tree, width=8), capacity=sampler.capacity)
+  written = dataclasses.replace(make_sampler(tree, width=3), capacity=sampler.capacity)
   known = solve_sampled(written, num_iterations=400, key=jax.random.key(0)).average_policy
   off = {}
   for rows, (run, sampler) in runs.items():
     strategy = WalkedStrategy(sampler, MCCFR(), run.state)
     table = large_dice.tabulated(strategy, tree)
     off[rows] = float(abs(table - known).max())
-    assert run.nodes > 4_000
+    assert run.nodes > 2_000
   assert off[2**18] < 1e-9
   assert off[8] > 0.1  # control: rows for eight nodes
   assert (np.asarray(runs[8][0].state.holds) >= 0).all()

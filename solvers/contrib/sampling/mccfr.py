@@ -85,7 +85,8 @@ class MCCFR:
     zeros = jnp.zeros(sampler.shape, sampler.dtype)
     guesses = None if self.baseline is None else jnp.stack([zeros, zeros])
     holds = None if sampler.tree is not None else jnp.full(sampler.shape[0], -1, jnp.int32)
-    return MCCFRState(zeros, zeros, guesses, *[jnp.zeros((), jnp.int32)] * 2, holds)
+    none = jnp.zeros((), jnp.int32)
+    return MCCFRState(zeros, zeros, guesses, none, none, holds)
 
   def policy(self, sampler: Sampler, state: MCCFRState, *, average: bool = False) -> Policy:
     """Returns the current policy, matched to regrets at the nodes that are visited; or the average.
