@@ -12,15 +12,15 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from games.arrays import Number, kind_of
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
-from solvers.algorithms.by_boards import ByBoards
 from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.regret_rules import at_horizon
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.policies import exploitability_of, policy_values
-from solvers.solve_boards import boards_on
+from solvers.solve_boards import ByBoards, boards_on
 from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem
 from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import Alternatives, Lock, make_lock, make_problem
@@ -137,7 +137,7 @@ def solve(
     raise TypeError(f"progress={validation.short(progress)} must be a function, with a target")
   boards = None
   if isinstance(tree, Lines) and len(tree.streets) > 1 and isinstance(algorithm, CFR):
-    boards = ByBoards(algorithm, tables) if algorithm.alternating else None
+    boards = ByBoards(algorithm, tables) if algorithm.alternating else None  # type: ignore[arg-type]
   if tables is not None and boards is None:
     raise ValueError(
       f"tables={validation.short(tables)} are for CFR with turns on lines of several rounds"
@@ -155,16 +155,11 @@ def solve(
   validation.check_unstacked(tree)
   validation.check_leaves(tree, leaf_values, target)
   validation.check_given(tree, algorithm, *given)
-  if not tree.depth_limited:
-    leaf_values, params = None, None
-  elif (bind := getattr(leaf_values, "bind", None)) is not None:
-    leaf_values, params = bind(tree)
-  leaf_values = _shared(leaf_values, params, (tree, given), tree, algorithm)
-  how: Any = (params, algorithm, number, target, leaf_values, progress)
+  function, params, _ = _bound(tree, leaf_values, params, given, algorithm)
   given = _as_given(tree, *given)
   if not tuning.on_cpu():
     tree = dataclasses.replace(tree, structure=gathered(tree.structure))
-  return _find((tree, given, None), None, *how)
+  return _find((tree, given, None), None, params, algorithm, number, target, function, progress)
 
 
 def solve_batch(
@@ -211,8 +206,7 @@ def solve_batch(
   number = _check_settings(algorithm, num_iterations, target)
   given = (beliefs, initial_policy, locked, alternatives)
   game: Any = trees
-  function: Any = leaf_values
-  stacked, own = True, None
+  stacked, function, own = True, None, None
   if isinstance(trees, list | tuple) and trees and all(isinstance(x, Lines) for x in trees):
     _check_lines_alone(leaf_values, *given)
     game, arrays = _stack_lines(trees), Given()
@@ -220,13 +214,7 @@ def solve_batch(
     stacked = trees.prior.ndim == 3
     validation.check_leaves(trees, leaf_values, target)
     _check_rows(trees, stacked, algorithm, *given)
-    if not trees.depth_limited:
-      function, params = None, None
-    elif stacked and hasattr(function, "bind_stacked"):
-      function, params, own = function.bind_stacked(trees)
-    elif hasattr(function, "bind"):
-      function, params = function.bind(trees)
-    function = _shared(function, params, (trees, given), trees, algorithm)
+    function, params, own = _bound(trees, leaf_values, params, given, algorithm)
     arrays = _as_given(trees, *given)
   else:
     raise TypeError(
@@ -511,18 +499,29 @@ def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | N
   number = validation.check_num_iterations(num_iterations, algorithm.alternating)
   if target is None and isinstance(num_iterations, jax.Array) and number % 2 == 0:
     return num_iterations
-  if target is not None and (number % 2 or validation.check_number("target", target) < 0):
+  if target is not None and (number % 2 or not kind_of(Number)[0](target) or target < 0):
     raise ValueError(
       f"num_iterations={num_iterations!r} must be even, and target={target!r} at least 0, or None"
     )
   return number
 
 
-def _shared(leaf_values, params, arguments, trees: PublicTree, algorithm: Algorithm) -> Any:
-  """Returns a leaf function that is compiled once with others of its program."""
-  if leaf_values is None or not validation.is_concrete(arguments, params):
-    return leaf_values
-  return shared_by_program(leaf_values, params, trees, getattr(algorithm, "sound", False))
+def _bound(trees: PublicTree, leaf_values: Any, params: Any, given: Any, algorithm: Any) -> Any:
+  """Returns the function of leaves, its params, and params of each row's own; None without leaves.
+
+  The function is compiled once with others of its program.
+  """
+  own = None
+  if not trees.depth_limited:
+    return None, None, None
+  if trees.prior.ndim == 3 and hasattr(leaf_values, "bind_stacked"):
+    leaf_values, params, own = leaf_values.bind_stacked(trees)
+  elif hasattr(leaf_values, "bind"):
+    leaf_values, params = leaf_values.bind(trees)
+  if validation.is_concrete(trees, given, params):
+    sound = getattr(algorithm, "sound", False)
+    leaf_values = shared_by_program(leaf_values, params, trees, sound)
+  return leaf_values, params, own
 
 
 def _check_lines_alone(*others: Any) -> None:

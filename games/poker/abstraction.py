@@ -16,7 +16,7 @@ from games.arrays import (
   Rows,
   Share,
   check_fields,
-  check_rows,
+  check_shape,
   checked,
   integers,
   lookup,
@@ -188,7 +188,7 @@ class BetSizes:
       ValueError: one is of another shape.
     """
     states = integers("states", states, -(2**31), 2**31 - 1, ndim=2)
-    check_rows(
+    check_shape(
       "states",
       states[:, : betting.NUM_COLUMNS],
       (len(states), betting.NUM_COLUMNS),
@@ -208,7 +208,7 @@ class BetSizes:
     )
     kinds, sizes = lookup(all_kinds, *key), lookup(all_amounts, *key)
     if fractions is not None:
-      check_rows("fractions", fractions, (len(states), all_kinds.size), "(n, size of thousandths)")
+      check_shape("fractions", fractions, (len(states), all_kinds.size), "(n, size of thousandths)")
       first = ((key[0] * rounds + key[1]) * raises + key[2]) * self.num_slots
       places = first[:, None] + xp.arange(self.num_slots, dtype=first.dtype)[None]
       sizes = xp.where(
@@ -364,6 +364,7 @@ PRESETS = {
 }
 
 
+@checked
 def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> BetSizes:
   """Returns an abstraction from a preset's name, a string of sizes, fractions, or an abstraction.
 
@@ -386,13 +387,9 @@ def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> Be
         "'33%,75%,a / 2.5x', or fractions"
       )
     return BetSizes.parse(sizes, rounds=rounds)
-  if not isinstance(sizes, tuple | list):
-    raise ValueError(
-      f"bets={short(sizes)} must be a preset's name, fractions of the pot, or BetSizes"
-    )
   if len(sizes) == 2 and all(isinstance(x, str) for x in sizes):
     return BetSizes.parse(*sizes, rounds=rounds)
-  return BetSizes(((tuple(sizes),),))
+  return BetSizes(((tuple[Any, ...](sizes),),))
 
 
 @checked

@@ -8,8 +8,8 @@ import numpy as np
 
 from games import CHANCE, TERMINAL, Array, Game, PublicTree
 from games.arrays import Count, Player, checked
-from games.origin import origin_of
 from games.poker import CALL, FIRST_BET, FOLD, Holdem
+from games.tabulate import origin_of
 from solvers import Resolve, answer_bet, validation
 from solvers.resolving import Placer, Widened
 

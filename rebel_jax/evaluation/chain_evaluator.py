@@ -135,7 +135,8 @@ class ChainEvaluator:
     """
     game = self.ground.rules
     features = jnp.asarray(game.features(game.initial_state()[None], 0))
-    check_finite(self.how.network, params, features, game.num_infostates)
+    uniform = jnp.full((1, 2, game.num_infostates), 1 / game.num_infostates)
+    check_finite(self.how.network, params, solvers.StateQuery(features, uniform))
     how = dict(search=self.search, network=self.how.network, params=params)
     if isinstance(self.ground, TreeGround):
       tree = self.ground.tree

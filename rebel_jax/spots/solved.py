@@ -88,7 +88,7 @@ class Spot:
       raise ValueError(f"board={self.board!r} holds {len(board)} cards; a spot has 3, 4 or 5")
     deals = (1,) * (_BOARDS[-1] - len(board))
     for name, least in (("pot", 2), ("stack", 1), ("min_bet", 1)):
-      check_chips(name, getattr(self, name), at_least=least)
+      check_chips(name, getattr(self, name), least=least)
     half = self.pot // 2
     rules = Betting(
       (half + self.stack,) * 2,

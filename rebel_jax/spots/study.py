@@ -15,8 +15,8 @@ from games import CHANCE
 from games.arrays import checked
 from games.pairs import compatible_mass, holds
 from games.poker import betting
+from games.poker.cards import NO_DRAW, draws, made_hands
 from games.poker.lines.boards import NONE
-from games.poker.made_hands import NO_DRAW, draws, made_hands
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
 from rebel_jax.config import ConfigError

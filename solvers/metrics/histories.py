@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games.arrays import Positive, checked
-from games.game import CHANCE, TERMINAL, Game, check_is_game
+from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import walk
 from solvers import validation
 from solvers.metrics.local_best_response import Strategy
@@ -80,7 +80,6 @@ def public_histories(game: Game, *, max_histories: Positive = 100_000) -> Histor
     TypeError: `game` is something else.
     ValueError: the game has more histories.
   """
-  check_is_game(game)
   possible = (np.asarray(game.prior()) > 0)[None]
   parent, action, chance = np.full(1, -1), np.full(1, -1), np.ones(1)
   levels: list[tuple[np.ndarray, ...]] = []
@@ -206,6 +205,7 @@ def minimax(game: Game, *, max_states: Positive = 1_000_000) -> Minimax:
   return Minimax(states, values, {_key(state): i for i, state in enumerate(states)})
 
 
+@checked
 def check_perfect(game: Game) -> None:
   """Checks that a game is of perfect information and without chance.
 
@@ -213,7 +213,6 @@ def check_perfect(game: Game) -> None:
     TypeError: `game` is no game.
     ValueError: the game has chance or private information.
   """
-  check_is_game(game)
   if game.num_infostates > 1 or game.has_chance:
     raise ValueError(f"{game.name} is not of perfect information, or has chance")
 
@@ -288,11 +287,10 @@ def local_response(
   Raises:
     ValueError: a number is not allowed.
   """
-  rng, prior = np.random.default_rng(seed), np.asarray(game.prior(), float)
-  won: tuple[list[float], list[float]] = ([], [])
+  rng, prior, won = np.random.default_rng(seed), np.asarray(game.prior(), float), list[float]()
   for number in range(validation.check_even("num_plays", num_plays, least=4)):
-    seat, hands, state = number % 2, game.deal(rng), game.initial_state()
-    reach, measures = prior[1 - seat], (game.terminal_values, game.compatible_mass)
+    seat, reach, state = number % 2, prior[1 - number % 2], game.initial_state()
+    hands = game.deal(rng)
     strategy.start()
     while (actor := int(game.actor(state[None])[0])) != TERMINAL:
       if actor == seat:
@@ -306,7 +304,10 @@ def local_response(
         reach = reach * np.asarray(strategy.rows(), float)[action]
       strategy.observe(action)
       state = game.next_states(state[None], np.array([action]))[0]
-    worth, met = (f(state[None], reach[None], seat)[0, hands[seat]] for f in measures)
-    won[seat].append(worth / met)
-  rows = np.array(won, float)
-  return float(rows.mean()), float(0.98 * np.sqrt(rows.var(axis=1, ddof=1).sum() / rows.shape[1]))
+    worth, met = (
+      f(state[None], reach[None], seat)[0, hands[seat]]
+      for f in (game.terminal_values, game.compatible_mass)
+    )
+    won.append(float(worth / met))
+  rows = np.array(won).reshape(-1, 2)
+  return float(rows.mean()), float(0.98 * np.sqrt(rows.var(axis=0, ddof=1).sum() / len(rows)))

@@ -12,8 +12,8 @@ import pytest
 
 import games
 import solvers
+from games.poker.cards import draws, made_hands
 from games.poker.lines import expand_policy
-from games.poker.made_hands import draws, made_hands
 from rebel_jax import flags, spot
 from rebel_jax.config.config import ConfigError
 from rebel_jax.spots import report, values

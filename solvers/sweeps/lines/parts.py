@@ -58,8 +58,8 @@ class Part:
 
   def ends(self, index: Any) -> Ends:
     """Returns folds and showdowns of a chunk."""
-    folds, shared = _at((self.folds, self.shared), index if self.group.alone else 0)
-    return join_ends(self.group, folds, _at(self.showdowns, index), shared)
+    folds, shared = at((self.folds, self.shared), index if self.group.alone else 0)
+    return join_ends(self.group, folds, at(self.showdowns, index), shared)
 
 
 @jax.tree_util.register_dataclass
@@ -89,7 +89,7 @@ class PartedProblem:
 
   def chunk(self, part: Part, index: Any) -> LinesProblem:
     """Returns the problem of a chunk of boards."""
-    belief = _at(part.belief, index)
+    belief = at(part.belief, index)
     street = Street(belief, None, None, (part.group,))
     lines = Lines(self.stakes, self.rakes, (street,), self.levels)
     return LinesProblem(lines, ((part.ends(index),),))
@@ -100,8 +100,8 @@ class PartedProblem:
 
   def deal(self, part: Part, index: Any, arrivals: jax.Array, player: int) -> jax.Array:
     """Returns reach at the start of the last round on a chunk of boards: `[n, W]`."""
-    rows = arrivals.at[_at(part.parent[player], index)].get(mode="promise_in_bounds")
-    return jnp.where(_at(part.belief[player], index)[None] > 0, rows.T, 0.0)
+    rows = arrivals.at[at(part.parent[player], index)].get(mode="promise_in_bounds")
+    return jnp.where(at(part.belief[player], index)[None] > 0, rows.T, 0.0)
 
   def collect(self, values: list[jax.Array], player: int) -> jax.Array:
     """Returns the leaves' values of `top` from those of parts, each `[K, W, n]`."""
@@ -211,5 +211,6 @@ def _part(street: Street, group: Group, start: list[int], rows: int, shares: int
   )
 
 
-def _at(tables: Any, index: Any) -> Any:
+def at(tables: Any, index: Any) -> Any:
+  """Returns the rows of a chunk."""
   return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, index, keepdims=False), tables)
