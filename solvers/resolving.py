@@ -176,7 +176,7 @@ def lock(
   if int(tree.kind[node]) >= CHANCE or tree.infostate_parent is not None:
     raise ValueError(f"history={history} leads to where no player makes a public move")
   children = np.flatnonzero(np.asarray(tree.parent) == node)
-  least, free, is_open = _bounds(np.asarray(tree.action)[children].tolist(), frequencies)
+  least, free, is_open = frequency_bounds(np.asarray(tree.action)[children].tolist(), frequencies)
   hands = np.arange(tree.num_infostates) if infostates is None else infostates
   hands = validation.check_places("infostates", hands, tree.num_infostates)
   shape = (tree.num_nodes, tree.num_infostates)
@@ -187,7 +187,7 @@ def lock(
   return Lock(*rows)
 
 
-def _bounds(actions: list[int], frequencies: Mapping[int, float | tuple[float, float]]):
+def frequency_bounds(actions: list[int], frequencies: Mapping[int, float | tuple[float, float]]):
   """Returns the least frequency of each move, what is free, and which moves that may go to."""
   least, most = np.zeros(len(actions)), np.ones(len(actions))
   for action, wanted in frequencies.items():

@@ -110,7 +110,7 @@ def solve(
       (`solvers.warm_started`) the policy to start from.
     locked: `[N]` or `[N, H]` bool, the same for all moves of a choice: where true, the player who
       moves keeps to `initial_policy`, and both know. Or a `Lock`, such as `solvers.lock` makes,
-      which says itself what is kept to.
+      which says itself what is kept to; of lines `[lines, 1]`, for all hands and boards.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
     progress: with a target, called at looks and every few seconds; it ends the solve by True.
       Policies are None where CFR solves lines of several rounds, board by board.
@@ -144,12 +144,13 @@ def solve(
     )
   given = (beliefs, initial_policy, locked, alternatives)
   if isinstance(tree, Lines):
-    _check_lines_alone(leaf_values, *given)
+    lock = validation.check_lines_alone(tree, leaf_values, *given)
     if boards is None:
-      return _find((tree, Given(), None), None, None, algorithm, number, target, None, progress)
+      rows = (tree, Given(lock=lock), None)
+      return _find(rows, None, None, algorithm, number, target, None, progress)
     if int(number) % 2:
       raise ValueError(f"num_iterations={number} of lines of several rounds must be even")
-    run, read = boards_on(tree, at_horizon(boards, int(number) // 2), devices)
+    run, read = boards_on(tree, at_horizon(boards, int(number) // 2), devices, lock)
     found = _until(lambda n: Solution(None, exploitability=run(n)), target, number, progress)
     return found._replace(average_policy=read())
   validation.check_unstacked(tree)
@@ -208,7 +209,7 @@ def solve_batch(
   game: Any = trees
   stacked, function, own = True, None, None
   if isinstance(trees, list | tuple) and trees and all(isinstance(x, Lines) for x in trees):
-    _check_lines_alone(leaf_values, *given)
+    validation.check_lines_alone(None, leaf_values, *given)
     game, arrays = _stack_lines(trees), Given()
   elif isinstance(trees, PublicTree):
     stacked = trees.prior.ndim == 3
@@ -419,7 +420,7 @@ def _problem(row, shared, piece, params=None, leaf_values=None):
   lanes = 1 if game is None else piece or 1
   game = shared if game is None else game
   if isinstance(game, Lines):
-    return make_lines_problem(game), None, None
+    return make_lines_problem(game, given.lock), None, None
   problem = make_problem(
     game, given.beliefs, lock=given.lock, alternatives=given.alternatives, lanes=lanes
   )
@@ -522,12 +523,6 @@ def _bound(trees: PublicTree, leaf_values: Any, params: Any, given: Any, algorit
     sound = getattr(algorithm, "sound", False)
     leaf_values = shared_by_program(leaf_values, params, trees, sound)
   return leaf_values, params, own
-
-
-def _check_lines_alone(*others: Any) -> None:
-  names = ("leaf_values", "beliefs", "initial_policy", "locked", "alternatives")
-  for name in [x for x, value in zip(names, others, strict=True) if value is not None]:
-    raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
 
 
 def _stack_lines(spots: Sequence[Lines]) -> Lines:

@@ -30,6 +30,7 @@ from solvers.sweeps.lines.parts import (
   make_parted_problem,
 )
 from solvers.sweeps.lines.problem import LinesProblem
+from solvers.sweeps.problem import Lock
 from solvers.xla import Programs, Work
 
 Tables = tuple[Any, ...]  # for each level of the last round that a player moved to, `[K, n, W]`
@@ -243,7 +244,7 @@ class ByBoards:
       rows = tuple(x * factor + y for x, y in zip(rows, newest, strict=True))
     policy = list(chunk.uniform_policy())
     for index, row in zip(_levels(chunk, player), rows, strict=True):
-      policy[index] = chunk.normalise_rows(index, player, row)
+      policy[index] = chunk.normalise_rows(index, player, row, free=False)
     return tuple(policy)
 
   def average_policy(self, problem: PartedProblem, state: BoardsState) -> Any:
@@ -336,7 +337,11 @@ _STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED, key=_EVER
 
 
 def boards_on(
-  lines: Lines, algorithm: ByBoards, devices: Sequence[jax.Device] | None, key: Any = ()
+  lines: Lines,
+  algorithm: ByBoards,
+  devices: Sequence[jax.Device] | None,
+  lock: Lock | None = None,
+  key: Any = (),
 ) -> tuple[Callable[[int], jax.Array], Callable[[], Any]]:
   """Returns two functions that solve lines of more than one round of betting, step by step.
 
@@ -347,7 +352,7 @@ def boards_on(
   chosen = list(jax.local_devices() if devices is None else devices)[:boards]
   mesh = Mesh(np.array(chosen), (AXIS,))
   work = Work.BOARDS if tuning.on_cpu() else Work.PLAIN
-  problem = _part_boards(lines, mesh.size)
+  problem = _part_boards(lines, mesh.size, lock)
   shardings = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.device_put(problem, shardings)
   state = _begin[work](problem, algorithm, mesh)._replace(key=key)

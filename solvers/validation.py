@@ -349,3 +349,19 @@ def sum_choices(tree: PublicTree, rows: np.ndarray) -> np.ndarray:
       sums[above + first : above + last] += rows[start : start + last - first]
       start += last - first
   return sums
+
+
+def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) -> Any:
+  """Returns the lock of lines, or None; other arguments of a solve beside them are refused.
+
+  Raises:
+    ValueError: there is one, the lock is of other lines, or `lines` is None and there is a lock.
+  """
+  held = lines is not None and isinstance(locked, Lock)
+  if held and any(np.shape(x) != (lines.num_nodes, 1) for x in locked):
+    raise ValueError(f"locked must hold rows of shape ({lines.num_nodes}, 1), one for each line")
+  others = (leaf_values, beliefs, policy, None if held else locked, rest)
+  names = ("leaf_values", "beliefs", "initial_policy", "locked", "alternatives")
+  for name in [x for x, value in zip(names, others, strict=True) if value is not None]:
+    raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
+  return locked

@@ -386,7 +386,8 @@ class Streets:
     """
     game = self.game
     kinds = np.unique(game.bets.kinds)
-    if not game.bets.all_in or len(kinds[kinds > 1]) or game.bets.near_all_in is not None:
+    more = game.bets.near_all_in, game.bets.merge
+    if not game.bets.all_in or len(kinds[kinds > 1]) or more != (None, None):
       raise ValueError(
         "bets must be fractions of the pot, with all-in as a move of its own, for subgames that "
         "are made on the device"

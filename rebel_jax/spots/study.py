@@ -274,8 +274,8 @@ class Study:
     sealed = "" if solved.sealed else ", says a file without a checksum"
     lines = [
       self.situation,
-      f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations"
-      + sealed,
+      f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations, "
+      f"{solved.iterations // 2:,} of both players" + sealed,
       solved.symmetry,
     ]
     if self.acts:

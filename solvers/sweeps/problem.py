@@ -387,6 +387,23 @@ class Problem:
     rows = lower(self.tree, index, player, rows, maximum=maximum) if self.hides else rows
     return reduce_children(self._level(index), rows, self._num_inner(index - 1), maximum=maximum)
 
+  def _held_best(self, index: int, player: int, values: jax.Array) -> jax.Array:
+    """Returns what each of `player`'s choices is worth at best under the floor, if there is one."""
+    free = values
+    if self.floor is not None:
+      free = values * self.floor.free[index]
+      if self.floor.open is not None:
+        free = jnp.where(self.floor.open[index] > 0, free, -jnp.inf)
+    best = self._answer(index, player, free)
+    best = jnp.where(jnp.isfinite(best), best, 0.0)  # infostates that do not exist
+    if self.floor is not None:
+      best = best + self._over_children(index, player, values * self.floor.least[index])
+    return best
+
+  def _answer(self, index: int, player: int, values: jax.Array) -> jax.Array:
+    """Returns the value of each of `player`'s choices from its moves' `values` `[n, H]`."""
+    return self._over_children(index, player, values, maximum=True)
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -481,24 +498,12 @@ class TreeProblem(Problem):
   ) -> jax.Array:
     if moved is False:
       return self._over_children(index, player, values)
-    free = values
-    if self.floor is not None:
-      free = values * self.floor.free[index]
-      if self.floor.open is not None:
-        free = jnp.where(self.floor.open[index] > 0, free, -jnp.inf)
-    best = self._answer(index, player, free)
-    best = jnp.where(jnp.isfinite(best), best, 0.0)  # infostates that do not exist
-    if self.floor is not None:
-      best = best + self._over_children(index, player, values * self.floor.least[index])
+    best = self._held_best(index, player, values)
     if moved is True:
       return best
     start = self.tree.structure.offsets[index - 1]
     kind = jnp.asarray(self.tree.kind)[start : start + len(best), None]
     return jnp.where(kind == player, best, self._over_children(index, player, values))
-
-  def _answer(self, index: int, player: int, values: jax.Array) -> jax.Array:
-    """Returns the value of each of `player`'s choices from its moves' `values` `[n, H]`."""
-    return self._over_children(index, player, values, maximum=True)
 
 
 def make_problem(

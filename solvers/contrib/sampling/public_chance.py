@@ -179,7 +179,7 @@ def solve_chance_sampled(
   """
   number = validation.check_integer("num_iterations", num_iterations)
   if isinstance(tree, Lines):
-    run, read = boards_on(tree, SampledBoards(_CFR, period=period), None, jax.random.key(seed))
+    run, read = boards_on(tree, SampledBoards(_CFR, period=period), None, key=jax.random.key(seed))
     return Solution(exploitability=float(run(number)), average_policy=read(), iterations=number)
   run, key = _run[work_on_trees()], jax.random.key(seed)
   policy = run(*deals_of(tree), tree, key, number // 2, period=period)
