@@ -172,7 +172,7 @@ class SampledSolution(NamedTuple):
 def solve_sampled(
   tree: PublicTree | Sampler,
   *,
-  num_iterations: int,
+  num_iterations: Positive,
   key: jax.Array,
   algorithm: MCCFR = MCCFR(),
   state: MCCFRState | None = None,
@@ -193,11 +193,10 @@ def solve_sampled(
   Raises:
     ValueError: an argument is not as above.
   """
-  number = validation.check_integer("num_iterations", num_iterations)
   sampler = tree if isinstance(tree, Sampler) else make_sampler(tree)
   state = algorithm.init(sampler) if state is None else state
   run = _run[work_on_trees()]
-  state, policy = run(sampler, state, key, number // 2, algorithm=algorithm)
+  state, policy = run(sampler, state, key, num_iterations // 2, algorithm=algorithm)
   nodes = int(state.periods) * (algorithm.period or _LARGE) + int(state.nodes)
   return SampledSolution(policy, nodes, state)
 
