@@ -89,7 +89,7 @@ class ChainSearcher:
     self.rules: Game = ground.rules
     self.most_games = None if game.written else MOST_GAMES
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
-    self._ground = jax.tree.map(jnp.asarray, ground)
+    self._ground = jax.device_put(ground)
     self._how, self._params = How(self.settings.of_any_length(), network), policy.params
 
   @checked

@@ -1,6 +1,7 @@
 """Growing searches, judged by a search in plain loops that consumes the same random numbers."""
 
 import dataclasses
+import itertools
 
 import jax
 import numpy as np
@@ -57,11 +58,15 @@ def difference(grown, referee):
   return max(np.abs(np.asarray(x) - y).max() for x, y in pairs)
 
 
-@pytest.mark.parametrize(
-  ("name", "parameters"), [("kuhn_poker", {}), ("liars_dice", {"num_dice": 1, "num_faces": 3})]
-)
-@pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("asks", [True, False])
+GAMES = (("kuhn_poker", {}), ("liars_dice", {"num_dice": 1, "num_faces": 3}))
+# By default each pair of a game, a search and a kind of leaves, and not all three together.
+CASES = [
+  pytest.param(*GAMES[i], SEARCHES[j], bool(k), marks=[pytest.mark.slow] * ((i + j + k) % 2))
+  for i, j, k in itertools.product((0, 1), repeat=3)
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "search", "asks"), CASES)
 def test_searches_are_those_of_plain_loops(name, parameters, search, asks, x64):
   """Digit by digit; controls: another key, another weight of priors."""
   tree, info, network, judged = judged_setting(name, parameters)

@@ -30,7 +30,7 @@ def brute_force(deck, hands, board, reach):
   """Returns values `[2, n, H]` of a fold and a showdown, pair by pair of hands, in float64."""
   shown = np.array([[*hand, *board] for hand in hands.tolist()])
   strength = evaluate(deck, shown).astype(int)
-  apart = np.array([[not set(a) & set(b) for b in hands.tolist()] for a in hands.tolist()])
+  apart = (hands[:, None, :, None] != hands[None, :, None, :]).all(axis=(2, 3))
   wins = np.sign(strength[:, None] - strength[None]) * apart
   return np.stack([reach @ apart.T, reach @ wins.T])
 
