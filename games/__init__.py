@@ -7,7 +7,7 @@ from games import rules
 from games.build import build_public_tree, stack_trees, take
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, make, register, registered_games
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
-from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
+from games.public_tree import LEAF, PADDING, Array, Level, PublicTree, TreeStructure
 from games.rules.coin_toss import CoinToss
 from games.rules.connect_four import ConnectFour
 from games.rules.go import Go
@@ -31,6 +31,7 @@ __all__ = [
   "PLAYER_0",
   "PLAYER_1",
   "TERMINAL",
+  "Array",
   "CoinToss",
   "ConnectFour",
   "Game",

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from games.arrays import Rows, check_rows, checked, integers, short, unknown_name
+from games.arrays import Rows, check_shape, checked, integers, short, unknown_name
 from games.pairs import DensePairs, HoleCards, Pairs
 from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, walk
 
 __all__ = [
-  "CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Words", "make", "register",
+  "CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "make", "register",
   "registered_games",
 ]  # fmt: skip
 
@@ -71,42 +71,7 @@ def _with_checks(cls: T) -> T:
 
 
 @_with_checks
-class Words:
-  """Readable words for a game's states and actions, with defaults that games replace.
-
-  Attributes:
-    text: the rules in a few lines, for human players; empty by default.
-  """
-
-  text: str = ""
-
-  def action_name(self, action: int) -> str:
-    """Returns a short name of a public action for people to read."""
-    return str(action)
-
-  def describe(self, history: Sequence[int], action: int) -> str:
-    """Returns a readable description of `action` after `history`; by default its name."""
-    return self.action_name(action)
-
-  def situation(self, history: Sequence[int]) -> str:
-    """Returns a readable description of the state after `history`; empty if actions suffice."""
-    return ""
-
-  def explain(self) -> str:
-    """Returns the rules in a few lines, for human players; by default `text`."""
-    return self.text
-
-  def infostate_name(self, player: int, infostate: int) -> str:
-    """Returns a short name of an infostate for people to read."""
-    return str(infostate)
-
-  def hidden_move_name(self, player: int, action: int, infostate: int) -> str:
-    """Returns a short name of a move of which the other sees `action`, by what is held then."""
-    return self.infostate_name(player, infostate)
-
-
-@_with_checks
-class Game(Words, abc.ABC):
+class Game(abc.ABC):
   """A two-player zero-sum game with public actions, as functions of public states.
 
   A public state is a row of `S` integers of 32 bits; what they mean is the game's own business.
@@ -129,6 +94,7 @@ class Game(Words, abc.ABC):
   """
 
   name: str
+  text: str = ""  # the rules in a few lines, for human players
   num_infostates: int  # H
   num_actions: int  # A; players' actions and public chance outcomes share the numbering
   # Hidden moves of an infostate at most, where `hidden_moves` says which; 1 where all are seen.
@@ -419,7 +385,7 @@ class Game(Words, abc.ABC):
     weights = np.asarray(probability, float) * fits
     return int(rng.choice(actions, p=weights / weights.sum()))
 
-  # What a network sees; what a person reads, `Words` says.
+  # What a network sees, and what a person reads.
 
   @abc.abstractmethod
   def features(self, states: Rows, player: int) -> Rows:
@@ -428,6 +394,30 @@ class Game(Words, abc.ABC):
     In a game where the seats differ only in who acts, features that say "I act" rather than
     "player 0 acts" let a network learn both seats from the same examples.
     """
+
+  def action_name(self, action: int) -> str:
+    """Returns a short name of a public action for people to read."""
+    return str(action)
+
+  def describe(self, history: Sequence[int], action: int) -> str:
+    """Returns a readable description of `action` after `history`; by default its name."""
+    return self.action_name(action)
+
+  def situation(self, history: Sequence[int]) -> str:
+    """Returns a readable description of the state after `history`; empty if actions suffice."""
+    return ""
+
+  def explain(self) -> str:
+    """Returns the rules in a few lines, for human players; by default `text`."""
+    return self.text
+
+  def infostate_name(self, player: int, infostate: int) -> str:
+    """Returns a short name of an infostate for people to read."""
+    return str(infostate)
+
+  def hidden_move_name(self, player: int, action: int, infostate: int) -> str:
+    """Returns a short name of a move of which the other sees `action`, by what is held then."""
+    return self.infostate_name(player, infostate)
 
   # Shared by all games.
 
@@ -477,7 +467,7 @@ class Game(Words, abc.ABC):
     """
     first = self.initial_state()
     states = integers("start", first if start is None else start, -(2**31), 2**31 - 1, ndim=1)[None]
-    check_rows("start", states[0], np.shape(first), "(S,)")
+    check_shape("start", states[0], np.shape(first), "(S,)")
     for depth, action in enumerate(history):
       if self.actor(states)[0] == TERMINAL:
         raise ValueError(

@@ -242,7 +242,7 @@ class PublicTree:
     strengths: `[K, H]` of hands on the boards of the tree's showdowns, higher wins, -1 where
       impossible; None without hands.
     dealt: `[N, k]` cards that chance dealt to get there, -1 for none; None without hands.
-    origin: `[3]` mark of the game that it is of (`games.origin`); None if that is not known.
+    origin: `[3]` mark of the game that it is of (`games.tabulate`); None if that is not known.
     structure: the static shape.
     depth_limited: whether the tree has leaves.
     compatible: whether every pair of infostates is possible with the same weight, so that an

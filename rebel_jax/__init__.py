@@ -30,9 +30,7 @@ def _check_packages() -> None:
 _check_packages()
 
 from rebel_jax.checkpoints.checkpoint import Policy, load, load_pretrained, pretrained  # noqa: E402
-from rebel_jax.config.allowed import register  # noqa: E402
-from rebel_jax.config.config import Config, ConfigError  # noqa: E402
-from rebel_jax.config.presets import PRESETS, get_preset  # noqa: E402
+from rebel_jax.config import PRESETS, Config, ConfigError, get_preset, register  # noqa: E402
 
 __all__ = [
   "PRESETS",

@@ -6,12 +6,10 @@ argument is not allowed or the run cannot be read; 130 it was interrupted.
 
 import dataclasses
 import json
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
-import tyro
 
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
@@ -22,7 +20,7 @@ from rebel_jax.tables.players import OFF_TREE, make_chip_player
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(flags.SearchOptions):
   """Play two-player no-limit hold'em with a dealer of the ACPC match protocol 2.0.0.
 
   Attributes:
@@ -35,14 +33,10 @@ class Options:
       big_blind 100 deals 311 ranks 23456789TJQKA suits shdc, which are the defaults.
     iterations: Iterations of each search; one player's update is one; None for 1,024,
       or 256 where subgames are made as play meets them.
-    algorithm: What the agent searches with; None for the run's eval_algorithm.
     depth: Public actions, chance included, that each search looks ahead, or stage; None for the
       run's.
     seconds: Seconds that a search may take after its first round, of games whose subgames are made
       as play meets them; None for no limit.
-    simulations: Simulations of each search of a network whose searches grow trees; None for
-      half of the run's eval_iterations.
-    per_update: Simulations for each update of such searches; None for one.
     off_tree: How bets are answered that the agent's tree lacks, add to search the round again with
       the bet in it, nearest to take it for the closest one as a share of the pot, map for one of
       both neighbours at random; None for add where subgames are made as play meets them, else
@@ -53,16 +47,15 @@ class Options:
     json: Print one JSON object on standard output instead of a sentence.
   """
 
-  run: Annotated[str, tyro.conf.Positional, allowed.text("RUN")]
-  host: Annotated[str, tyro.conf.Positional, allowed.text("HOST")]
-  port: Annotated[int, tyro.conf.Positional, allowed.integer(1, 65_535)]
+  run: Annotated[str, allowed.Positional, allowed.text("RUN")]
+  host: Annotated[str, allowed.Positional, allowed.text("HOST")]
+  port: Annotated[int, allowed.Positional, allowed.integer(1, 65_535)]
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
-  iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = None
-  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
+  iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = dataclasses.field(  # type: ignore[assignment]
+    default=None, kw_only=True
+  )
   depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
   seconds: Annotated[float | None, allowed.optional(allowed.number())] = None
-  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
-  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
   off_tree: Annotated[str | None, allowed.optional(allowed.one_of(OFF_TREE))] = None
   seed: Annotated[int | None, allowed.optional(allowed.integer(0, 2**32 - 1))] = None
   timeout: Annotated[float, allowed.number(1e6)] = 600.0
@@ -84,15 +77,14 @@ def play(options: Options, log: Callable[[int], None] = lambda chips: None) -> l
     ConfigError: an option is not allowed or the run cannot be read.
     TableError: as `play_acpc`.
   """
-  chosen = {name: getattr(options, name) for name in _SETTINGS}
-  settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+  chosen: dict[str, Any] = {name: getattr(options, name) for name in _SETTINGS}
   drawn = int(np.random.default_rng().integers(2**31))
   seated = make_chip_player(
     options.run,
     rules=dict(options.game_params),
     off_tree=options.off_tree,
     seed=drawn if options.seed is None else options.seed,
-    **settings,
+    **{name: value for name, value in chosen.items() if value is not None},
   )
   seated.warm_up()
   return play_acpc(
@@ -124,4 +116,4 @@ main = flags.entry(
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

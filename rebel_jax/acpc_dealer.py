@@ -6,12 +6,10 @@ argument is not allowed; 130 it was interrupted.
 
 import dataclasses
 import json
-import sys
 from typing import Annotated
 
 from rebel_jax import flags
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.acpc import MOST_HANDS, MatchDealer
 from rebel_jax.tables.players import rules_of
 
@@ -54,7 +52,7 @@ class Options:
 
 def _run(options: Options) -> None:
   rules = rules_of(dict(options.game_params))
-  with in_config_errors():
+  with allowed.in_config_errors():
     dealer = MatchDealer(
       rules,
       num_hands=options.hands,
@@ -81,4 +79,4 @@ main = flags.entry("acpc_dealer", Options, _run)
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

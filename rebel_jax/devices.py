@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import psutil
 
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config import Config, ConfigError
 from solvers import native
 from solvers.xla import num_cores
 
@@ -75,19 +75,16 @@ def is_exhausted(error: BaseException) -> bool:
   )
 
 
-def device_memory() -> int | None:
-  """Returns bytes in use on the first device; on a CPU those that the process has resident."""
-  device = jax.local_devices()[0]
-  resident = psutil.Process().memory_info().rss if device.platform == "cpu" else None
-  return (device.memory_stats() or {}).get("bytes_in_use", resident)
+def memory() -> tuple[int | None, int | None]:
+  """Returns bytes in use on the first device and those that it has, None where it does not say.
 
-
-def memory_limit() -> int | None:
-  """Returns the bytes of the first device, None where it does not say."""
+  On a CPU in use are those that the process has resident.
+  """
   device = jax.local_devices()[0]
   if device.platform == "cpu":
-    return psutil.virtual_memory().total
-  return (device.memory_stats() or {}).get("bytes_limit")
+    return psutil.Process().memory_info().rss, psutil.virtual_memory().total
+  sizes = device.memory_stats() or {}
+  return sizes.get("bytes_in_use"), sizes.get("bytes_limit")
 
 
 def memory_of(program: jax.stages.Compiled) -> tuple[float, float, float] | None:
@@ -95,7 +92,7 @@ def memory_of(program: jax.stages.Compiled) -> tuple[float, float, float] | None
 
   None where the compiler or the device does not say.
   """
-  sizes, limit = program.memory_analysis(), memory_limit()
+  sizes, limit = program.memory_analysis(), memory()[1]
   if sizes is None or limit is None:
     return None
   beside = sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes

@@ -5,28 +5,24 @@ it was interrupted, and the playthroughs so far are measured.
 """
 
 import dataclasses
-import signal
-import sys
 import time
 from typing import Annotated, Any
 
 import jax
-import tyro
 
 import solvers
 from rebel_jax import flags
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.config import Config, ConfigError, DeepCFR, allowed
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(flags.SearchOptions):
   """Measure the exploitability of the agent that searches with a trained network.
 
   The policies of sampled playthroughs, each search stopped at a random iteration, are averaged by
@@ -37,8 +33,6 @@ class Options:
       the name of a network that comes with the package.
     playthroughs: Playthroughs to average; the paper's measure takes 1,024. Where a game is too
       large for exploitability, hands played against each of several simple players.
-    iterations: Iterations of each search; one player's update is one.
-    algorithm: What the agent searches with; None for the run's eval_algorithm.
     game_params: Parameters of the game to change, such as stack 9000: how the network plays a spot
       that it was not trained for.
     depth: Public actions, chance included, that each search looks ahead, or stage; None for the
@@ -51,9 +45,6 @@ class Options:
       deviation of one. None for this machine's alone.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
-    simulations: Simulations of each search of a network whose searches grow trees; None for
-      half of the run's eval_iterations.
-    per_update: Simulations for each update of such searches; None for one.
     mix: How far the opponent may change its range when they search again; None for the run's.
     at_once: Update both players at once in such searches, as in the paper, if the run's take turns.
     seeds: Agents of different seeds that search so; their exploitabilities are exact, so there are
@@ -63,18 +54,14 @@ class Options:
     json: Print one JSON object on standard output instead of a table.
   """
 
-  checkpoint: Annotated[str, tyro.conf.Positional, allowed.text("CHECKPOINT")]
+  checkpoint: Annotated[str, allowed.Positional, allowed.text("CHECKPOINT")]
   playthroughs: Annotated[int, allowed.integer(1, 2**24)] = 1_024
-  iterations: Annotated[int, allowed.iterations()] = 1_024
-  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
   depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   keep: Annotated[str | None, allowed.optional(allowed.text("FILE"))] = None
   trajectories: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
   unsafe: bool = False
-  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
-  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
   mix: Annotated[float | None, allowed.optional(allowed.number(1.0, zero=True))] = None
   at_once: bool = False
   seeds: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
@@ -194,7 +181,7 @@ def _run(options: Options) -> int:
   ]
   titles = "exploitability of the searching agent", "what the searching agent wins"
   flags.say(result, options.json, titles["hands" in result], rows)
-  return 128 + signal.SIGINT if "interrupted" in result else 0
+  return flags.INTERRUPTED if "interrupted" in result else 0
 
 
 main = flags.entry(
@@ -207,4 +194,4 @@ main = flags.entry(
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

@@ -13,19 +13,36 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
 from rebel_jax import devices
-from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, RunError, import_module, in_config_errors
-from rebel_jax.config.config import KINDS, Search
+from rebel_jax.config import KINDS, Search, allowed
 from rebel_jax.runs.display import CLOSED_PIPE, Display, Interrupted, watch
 from rebel_jax.tables.acpc import TableError
 
 T = TypeVar("T")
+INTERRUPTED = 128 + signal.SIGINT  # the exit code
 _LEAST_WIDTH = 40  # of a terminal: with much less, tyro does not end
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+  """Options of the searches of a command's agent.
+
+  Attributes:
+    iterations: Iterations of each of the agent's searches; one player's update is one.
+    algorithm: What the agent searches with; None for the run's eval_algorithm.
+    simulations: Simulations of each search of a network whose searches grow trees; None for
+      half of the run's eval_iterations.
+    per_update: Simulations for each update of such searches; None for one.
+  """
+
+  iterations: Annotated[int, allowed.iterations()] = 1_024
+  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
+  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
+  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
 
 
 def parse(
@@ -78,7 +95,7 @@ def parse(
     if not end.code:
       raise
     what = _sentence(printed.getvalue())
-    raise ConfigError(f"command line: {what}; --help lists the flags") from None
+    raise allowed.ConfigError(f"command line: {what}; --help lists the flags") from None
   if unknown:
     raise _unknown(unknown, parsed, check)
   return parsed
@@ -95,10 +112,10 @@ def import_own(argv: Sequence[str]) -> tuple[str | None, list[str]]:
   """
   reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
   reader.add_argument("--module")
-  with in_config_errors("command line", argparse.ArgumentError):
+  with allowed.in_config_errors("command line", argparse.ArgumentError):
     asked, others = reader.parse_known_args(argv)
   if asked.module is not None:
-    import_module(asked.module)
+    allowed.import_module(asked.module)
   return asked.module, others
 
 
@@ -116,7 +133,7 @@ def check_kind(options: Any, search: Search) -> None:
   fitting = [name for name in search.options if name in defaults]
   for name in (name for kind in KINDS for name in kind.options if name not in search.options):
     if name in defaults and getattr(options, name) != defaults[name]:
-      raise ConfigError(
+      raise allowed.ConfigError(
         f"{name}={getattr(options, name)!r} is not for {options.checkpoint!r}, which has "
         f"{search.kind}; allowed are: {', '.join(fitting)}"
       )
@@ -159,15 +176,14 @@ def command(
     finally:
       if sys.stdout is not None:
         sys.stdout.flush()
-  except ConfigError as error:
-    return fail(error)
-  except (RunError, TableError) as error:
+  except (allowed.ConfigError, allowed.RunError, TableError) as error:
     complain(f"error: {error}")
-    return 1
+    return 2 if isinstance(error, allowed.ConfigError) else 1
   except SystemExit as end:
-    if isinstance(end.code, str):  # a sentence about what was asked for
-      return fail(end.code)
-    raise
+    if not isinstance(end.code, str):
+      raise
+    complain(f"error: {end.code}")  # a sentence about what was asked for
+    return 2
   except (KeyboardInterrupt, Interrupted) as stopped:
     complain(interrupted)
     code = 128 + getattr(stopped, "signal", signal.SIGINT)
@@ -227,12 +243,6 @@ def complain(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
 
-def fail(error: Exception | str) -> int:
-  """Prints one sentence on standard error and returns the exit code of a wrong setting."""
-  complain(f"error: {error}")
-  return 2
-
-
 def _sentence(printed: str) -> str:
   """Returns the message in tyro's box as one line, without title and last line."""
   lines = [line.strip("│╭╮╰╯─+|- ") for line in printed.splitlines()]
@@ -240,13 +250,17 @@ def _sentence(printed: str) -> str:
   return said.partition("For full helptext")[0].rstrip(" .")
 
 
-def _unknown(arguments: list[str], parsed: Any, check: Callable[[str], None]) -> ConfigError:
+def _unknown(
+  arguments: list[str], parsed: Any, check: Callable[[str], None]
+) -> allowed.ConfigError:
   """Returns the error for the first of the arguments that tyro has no use for."""
   flag = arguments[0].partition("=")[0]
   if not flag.startswith("--") or len(flag) == 2:
-    return ConfigError(f"argument {arguments[0]!r} belongs to no flag; --help lists the flags")
+    return allowed.ConfigError(
+      f"argument {arguments[0]!r} belongs to no flag; --help lists the flags"
+    )
   check(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
   known = [f"--{name.replace('_', '-')}" for name in allowed.flat(parsed)]
   close = difflib.get_close_matches(flag, known, n=1)
   hint = f" (did you mean {close[0]}?)" if close else ""
-  return ConfigError(f"flag {flag!r} is unknown{hint}; --help lists the flags")
+  return allowed.ConfigError(f"flag {flag!r} is unknown{hint}; --help lists the flags")

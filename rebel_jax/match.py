@@ -6,16 +6,12 @@ interrupted, and the parts that were played are printed.
 
 import contextlib
 import dataclasses
-import functools
-import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import jax
 import numpy as np
-import tyro
 
 from games import Game
 from games.poker import Holdem
@@ -23,10 +19,8 @@ from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import Searcher, make_searcher
 from rebel_jax.agents.dealer import Seat, same_rules
-from rebel_jax.agents.match import make_estimator
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError
 from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.runs.display import Display
 from solvers.metrics import milli_big_blinds
@@ -56,8 +50,8 @@ class Options:
     json: Print one JSON object on standard output instead of a table.
   """
 
-  a: Annotated[str, tyro.conf.Positional, allowed.text("A")]
-  b: Annotated[str, tyro.conf.Positional, allowed.text("B")]
+  a: Annotated[str, allowed.Positional, allowed.text("A")]
+  b: Annotated[str, allowed.Positional, allowed.text("B")]
   hands: Annotated[int, allowed.integer(4, 2**20)] = 1_000
   iterations: Annotated[int, allowed.iterations()] = 256
   duplicate: bool = False
@@ -74,7 +68,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   """
   began, shown, names = time.monotonic(), display or Display(quiet=True), (options.a, options.b)
   if options.hands % 2:
-    raise ConfigError(
+    raise allowed.ConfigError(
       f"hands={options.hands} must be even: each player has each seat equally often"
     )
   searchers: dict[str, Any] = {}
@@ -92,7 +86,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     shown.show("compiling", 0.0)
     estimator = None
     if known and game.written:
-      estimator = make_estimator(game, functools.partial(shown.show, "value function"))
+      estimator = match.make_estimator(game, lambda share: shown.show("value function", share))
     at_once = min([options.hands, *(x.most_games for x in searchers.values() if x.most_games)])
     # Parts of the hands, for what agents remember of each takes memory.
     parts = np.array_split(np.arange(options.hands // 2), -(-options.hands // at_once))
@@ -145,13 +139,13 @@ def _game_of(options: Options, searchers: dict[str, Any]) -> Game:
     ConfigError: nobody says which it is, or the players know different games.
   """
   if not searchers:
-    raise ConfigError(
+    raise allowed.ConfigError(
       f"a={options.a!r} and b={options.b!r} are no networks; one of the two must be, for it says "
       "which game is played"
     )
   known = [searcher.game for searcher in searchers.values()]
   if not same_rules(known[0], known[-1]):
-    raise ConfigError(
+    raise allowed.ConfigError(
       f"a={options.a!r} plays {known[0]!r} and b={options.b!r} plays {known[-1]!r}; both must play "
       "the same game"
     )
@@ -169,7 +163,7 @@ def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], Seat]:
   if name == "uniform":
     return lambda seed: match.UniformPlayer(game, seed=seed)
   if not isinstance(game, Holdem):
-    raise ConfigError(f"{name!r} plays hold'em, and the network plays {game!r}")
+    raise allowed.ConfigError(f"{name!r} plays hold'em, and the network plays {game!r}")
   return lambda seed: match.SimplePlayer(game, name, seed=seed)
 
 
@@ -185,7 +179,7 @@ def _run(options: Options) -> int:
   said = ("a", "b", "hands", "iterations", "duplicate", "seed", "game", "seconds", "device")
   rows += [(name, str(result[name])) for name in said]
   flags.say(result, options.json, "match", rows)
-  return 0 if result["hands"] == options.hands else 128 + signal.SIGINT
+  return 0 if result["hands"] == options.hands else flags.INTERRUPTED
 
 
 main = flags.entry(
@@ -194,4 +188,4 @@ main = flags.entry(
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

@@ -12,24 +12,17 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import numpy as np
-import tyro
 
 import games
 import solvers
-from games import Game, LiarsDice
-from games.poker import Holdem, betting
-from games.poker.cards import category, evaluate
-from games.poker.holdem import CALL, FIRST_BET, FOLD
+from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, category, evaluate
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.config.config import REBEL
-from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo
-from rebel_jax.tables.chips import Move as ChipMove
+from rebel_jax.config import REBEL, allowed
+from rebel_jax.tables import chips
 from rebel_jax.tables.players import TreePlayer
 
 _SILENCE = 2.0  # seconds
@@ -39,18 +32,13 @@ _SUITS = str.maketrans({"s": "♠", "h": "♥", "d": "♦", "c": "♣"})
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(flags.SearchOptions):
   """Play against the agent in the terminal.
 
   Attributes:
     checkpoint: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, the
       name of a network that comes with the package, or a hold'em game, which is then solved: that
       agent answers bets of any size.
-    iterations: Iterations of each of the agent's searches and solves; one player's update is one.
-    algorithm: What the agent searches with; None for the run's eval_algorithm.
-    simulations: Simulations of each search of a network whose searches grow trees; None for
-      half of the run's eval_iterations.
-    per_update: Simulations for each update of such searches; None for one.
     game_params: Parameters of the game to change, such as stack 9000: the agent then plays a spot
       that it was not trained for.
     seat: Your seat, 0 or 1; None to change seats every game.
@@ -58,11 +46,7 @@ class Options:
     seed: Seed of deals and of the agent; None for another one each time.
   """
 
-  checkpoint: Annotated[str, tyro.conf.Positional, allowed.text("CHECKPOINT")]
-  iterations: Annotated[int, allowed.iterations()] = 1_024
-  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
-  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
-  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
+  checkpoint: Annotated[str, allowed.Positional, allowed.text("CHECKPOINT")]
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
   seat: Annotated[int | None, allowed.optional(allowed.integer(0, 1))] = None
   games: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
@@ -92,15 +76,15 @@ class ChipSeat(Seat):
     state = game.state_after(before)[None]
     if action >= game.first_deal:
       cards = game.dealing.sets[int(state[0, betting.ROUND])][action - game.first_deal]
-      self.seat.observe(Deal(tuple(cards.tolist())))
+      self.seat.observe(chips.Deal(tuple(cards.tolist())))
     elif action != game.burn:
       to = int(game.amounts(state)[0, action - FIRST_BET]) if action >= FIRST_BET else 0
-      self.seat.observe((Fold(), Call(), RaiseTo(to))[min(action, FIRST_BET)])
+      self.seat.observe((chips.Fold(), chips.Call(), chips.RaiseTo(to))[min(action, FIRST_BET)])
 
-  def _move(self, move: ChipMove) -> Move:
+  def _move(self, move: chips.Move) -> Move:
     """Returns a move in chips as one of the dealer's game, to which its bet may be added."""
-    dealer, action = self.dealer, FOLD if isinstance(move, Fold) else CALL
-    if isinstance(move, RaiseTo):
+    dealer, action = self.dealer, FOLD if isinstance(move, chips.Fold) else CALL
+    if isinstance(move, chips.RaiseTo):
       amounts = dealer.game.amounts(dealer.state[None])[0]
       if move.chips not in amounts:
         return dealer.widen(move.chips)
@@ -123,14 +107,14 @@ class Terminal:
   def __init__(self, agent: Any, ask: Callable[[str], str], say: Callable[[str], None], rng):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
     self._any_bet = isinstance(agent, NestedAgent | ChipSeat)
-    self._spot: Game = agent.game if self._any_bet else agent.searcher.game
+    self._spot: games.Game = agent.game
     self.dealer = Dealer(self._spot)
     agent.dealer = self.dealer
     self.score, self.seat = 0.0, 0
     self.record: list[str] = []
 
   @property
-  def game(self) -> Game:
+  def game(self) -> games.Game:
     """The rules, with the bets that were added in this hand."""
     return self.dealer.game
 
@@ -224,7 +208,7 @@ class Terminal:
   def holding(self, player: int, infostate: int) -> str:
     """Returns an infostate as a person reads it."""
     name = self.game.infostate_name(player, infostate)
-    if isinstance(self.game, LiarsDice) and self.game.num_faces <= len(_DIE):
+    if isinstance(self.game, games.LiarsDice) and self.game.num_faces <= len(_DIE):
       dice = [int(face) for face in self.game.dice()[infostate]]
       return f"{' '.join(_DIE[face] for face in dice)}  ({', '.join(str(f + 1) for f in dice)})"
     return self.in_suits(name)
@@ -319,15 +303,15 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
     ConfigError: it is not hold'em, a folder has that name, or a parameter is not allowed.
   """
   if os.path.isdir(options.checkpoint):
-    raise ConfigError(
+    raise allowed.ConfigError(
       f"checkpoint={options.checkpoint!r} is a game and a folder here; give "
       f"{os.path.join(os.curdir, options.checkpoint)!r} for the folder, or start elsewhere for the "
       "game"
     )
-  make = in_config_errors("game_params")(games.make)
+  make = allowed.in_config_errors("game_params")(games.make)
   game = make(options.checkpoint, **dict(options.game_params))
   if not isinstance(game, Holdem):
-    raise ConfigError(
+    raise allowed.ConfigError(
       f"checkpoint={options.checkpoint!r} is a game; of those only hold'em is solved to be played"
     )
   say("The game is solved, which takes some seconds; so does the answer to every new bet.")
@@ -391,4 +375,4 @@ main = flags.entry(
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

@@ -21,12 +21,17 @@ import games
 import solvers
 from rebel_jax import devices, flags
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError, check_kind
-from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
+from rebel_jax.config import (
+  PRESETS,
+  Config,
+  ConfigError,
+  allowed,
+  check_kind,
+  get_preset,
+  on_this_device,
+)
 from rebel_jax.runs import folders
 from rebel_jax.runs.display import CLOSED_PIPE, LOST, Display, resume_command
-from rebel_jax.runs.options import RunOptions
 from solvers import tuning
 
 
@@ -45,7 +50,7 @@ class Command:
   """
 
   config: Annotated[Config, tyro.conf.arg(name="")]
-  run: RunOptions = dataclasses.field(default_factory=RunOptions)
+  run: folders.RunOptions = dataclasses.field(default_factory=folders.RunOptions)
   distributed: bool = False
   requeue: bool = False
 
@@ -90,7 +95,7 @@ def _default(argv: Sequence[str]) -> Command:
     asked = before.parse_known_args(argv)[0]
   except argparse.ArgumentError:  # tyro says what is wrong
     return Command(Config())
-  config, options = get_preset(asked.preset or Config.preset), RunOptions()
+  config, options = get_preset(asked.preset or Config.preset), folders.RunOptions()
   if asked.requeue and not (asked.output_dir or asked.help):
     raise ConfigError("requeue=True needs output_dir, the folder of the run")
   resume = asked.resume or bool(asked.requeue and checkpoint.checkpoints_of(asked.output_dir))
@@ -98,14 +103,14 @@ def _default(argv: Sequence[str]) -> Command:
     run = folders.find_run(asked.output_dir, None if asked.output_dir else asked.preset)
     # Where and for how long is this command's business, not the run's.
     config = checkpoint.config_of(run.checkpoint, run.about).replace(max_seconds=None)
-    options = RunOptions(output_dir=str(run.folder), resume=resume)
+    options = folders.RunOptions(output_dir=str(run.folder), resume=resume)
   if asked.game not in (None, config.game):  # what belongs to another game
     mine = {"game_params", "vary"} & allowed.flat(config).keys()
     config = config.replace(**dict.fromkeys(mine, ()))
   return Command(config, options)
 
 
-def _settle(argv: Sequence[str], command: Command) -> tuple[Config, RunOptions]:
+def _settle(argv: Sequence[str], command: Command) -> tuple[Config, folders.RunOptions]:
   """Returns the command's settings for its devices, which are joined or made here.
 
   A run goes on with as many devices as before where there are so many. The lanes of a new run are
@@ -176,4 +181,4 @@ def _run(argv: Sequence[str], started: float) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  raise SystemExit(main())

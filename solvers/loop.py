@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from solvers.algorithms.cfr import Algorithm
@@ -42,11 +43,24 @@ def update_both(
     state, first = algorithm.update(problem, state, answer(state, 0), 0)
     state, second = algorithm.update(problem, state, answer(state, 1), 1)
     return state, (first, second)
-  # Each update reads the state from before either; what belongs to player 1 is the second's.
   answers = answer(state, 0), answer(state, 1)
   state_0, first = algorithm.update(problem, state, answers[0], 0)
   state_1, second = algorithm.update(problem, state, answers[1], 1)
-  return algorithm.merge(problem, state_0, state_1), (first, second)
+  return merged(state, state_0, state_1), (first, second)
+
+
+def merged(before: Any, first: Any, second: Any) -> Any:
+  """Returns a state as player 0's update left it in `first`, and player 1's in `second`.
+
+  Each update changes its own player's part alone.
+  """
+
+  def merge(old, x, y):
+    if x is old or y is old:
+      return y if x is old else x
+    return jnp.where(x != old, x, y)
+
+  return jax.tree.map(merge, before, first, second)
 
 
 def begin(

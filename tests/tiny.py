@@ -13,7 +13,7 @@ import jax
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, GrowingSearch, PerfectSearch
-from rebel_jax.runs.options import RunOptions
+from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params

@@ -8,8 +8,8 @@ from games.poker.abstraction import (
   BetSizes,
   map_bet,
 )
-from games.poker.betting import Betting
-from games.poker.cards import RANKS, SUITS, Deck, evaluate, strengths
+from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
+from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck, category, evaluate, strengths
 from games.poker.endgames import (
   FlopHoldem,
   NoLimitHoldem,
@@ -23,8 +23,12 @@ from games.poker.notation import ALL_IN, Geometric, Plus, Times, format_range, p
 
 __all__ = [
   "ALL_IN",
+  "CALL",
+  "FIRST_BET",
+  "FOLD",
   "HUNL",
   "LIBRATUS_ENDGAMES",
+  "NUM_HOLE_CARDS",
   "PRESETS",
   "RANKS",
   "SUITS",
@@ -43,6 +47,7 @@ __all__ = [
   "SmallHoldem4Rounds",
   "Times",
   "TurnEndgame",
+  "category",
   "evaluate",
   "format_range",
   "in_units",

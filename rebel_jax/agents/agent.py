@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import Game
 from games.arrays import (
   Positive,
   checked,
@@ -24,20 +23,18 @@ from games.arrays import (
 from rebel_jax.agents.belief_agent import MOST_GAMES, Agent, Searcher, StreetSearcher
 from rebel_jax.agents.dealer import (
   Move,
+  PolicyPlayer,
   SearchingSeat,
+  Seat,
   check_turn,
-  child_after,
-  moves_at,
   prepare,
 )
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
-from rebel_jax.config.config import DeepCFR
-from rebel_jax.evaluation.average_evaluator import AverageEvaluator
-from rebel_jax.networks.value import NetworkStates
+from rebel_jax.config import DeepCFR
+from rebel_jax.evaluation.evaluator import AverageEvaluator, ChainEvaluator
 from rebel_jax.training.chain_play import search_decisions
-from rebel_jax.training.setup import made_on_device, make_ground, make_search, make_state_network
-from solvers import GTCFR
-from solvers.growing import Found, How, PublicState, TreeGround, follow_action, longest_wait
+from rebel_jax.training.setup import made_on_device, make_search
+from solvers.growing import Found, PublicState, TreeGround, follow_action, longest_wait
 from solvers.xla import work_on_trees
 
 
@@ -77,20 +74,17 @@ class ChainSearcher:
     """
     self._room = num_games
     config = checked_numbers(policy).config
-    self.game = game = config.make_game()
-    self.settings: GTCFR = make_search(
-      config, evaluation=True, simulations=simulations, per_update=per_update
-    )
-    network = NetworkStates(make_state_network(config, game))
-    ground = make_ground(config, game, self.settings)
+    search = make_search(config, evaluation=True, simulations=simulations, per_update=per_update)
+    measured = ChainEvaluator(config, search=search)
+    self.game, ground = measured.game, measured.ground
     if self._room == 1 and isinstance(ground, TreeGround):
       # Small trees for small parts compile anew, and spare one game little.
       ground = dataclasses.replace(ground, parts=None)
-    self.rules: Game = ground.rules
-    self.most_games = None if game.written else MOST_GAMES
+    self.rules = ground.rules
+    self.most_games = None if self.game.written else MOST_GAMES
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
     self._ground = jax.device_put(ground)
-    self._how, self._params = How(self.settings.of_any_length(), network), policy.params
+    self.settings, self._how, self._params = measured.search, measured.how, policy.params
 
   @checked
   def agent(self, *, seed: int = 0) -> "ChainAgent":
@@ -208,34 +202,17 @@ class AverageSearcher:
   @checked
   def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):
     """Computes the policy from what `rebel_jax.load` gave; the rest is not looked at."""
-    del num_games, seed
     config = checked_numbers(policy).config
     network = AverageEvaluator(config)
     self.game, self.tree = config.make_game(), network.tree
     self.policy = np.asarray(network.policy(policy.params))
 
   @checked
-  def agent(self, *, seed: int = 0) -> "AverageAgent":
+  def agent(self, *, seed: int = 0) -> PolicyPlayer:
     """Returns an agent that plays so."""
-    return AverageAgent(self, seed=seed)
-
-
-class AverageAgent(SearchingSeat):
-  """Plays one game at a time from one seat, as `Agent` is used."""
-
-  pending = False
-
-  def _begin(self) -> None:
-    self._node = 0
-
-  def choices(self) -> dict[Move, float]:
-    own = self.searcher
-    check_turn(self.player, int(own.tree.kind[self._node]))
-    moves = moves_at(own.tree, self._node, self.player, self.infostate)
-    return {move: float(own.policy[child, move.infostate]) for move, child in moves}
-
-  def _follow(self, action: int) -> None:
-    self._node = child_after(self.searcher.tree, self._node, action)
+    player = PolicyPlayer(self.tree, self.policy, seed=seed)
+    player.game = self.game
+    return player
 
 
 __all__ = [
@@ -265,6 +242,6 @@ def make_searcher(policy: Policy, **settings: Any) -> Any:
 
 
 @checked
-def make_agent(policy: Policy, *, seed: int = 0, **settings: Any) -> SearchingSeat:
+def make_agent(policy: Policy, *, seed: int = 0, **settings: Any) -> Seat:
   """Returns an agent that plays with a trained network; `settings` as for `make_searcher`."""
   return make_searcher(policy, seed=seed, **settings).agent(seed=seed)

@@ -19,11 +19,10 @@ import numpy as np
 
 from games import PADDING, PublicTree
 from games.arrays import checked
-from games.poker import betting
-from games.poker.holdem import Holdem
+from games.poker import Holdem, betting
 from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
-from rebel_jax.config.allowed import ConfigError, check_algorithm
+from rebel_jax.config import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers import validation

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games import CHANCE, TERMINAL, Game, PublicTree
+from games import CHANCE, TERMINAL, Array, Game, PublicTree
 from games.arrays import Count, Player, checked
-from games.origin import origin_of
-from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
-from games.public_tree import Array
+from games.poker import CALL, FIRST_BET, FOLD, Holdem
+from games.tabulate import origin_of
 from solvers import Resolve, answer_bet, validation
 from solvers.resolving import Placer, Widened
 
@@ -177,9 +176,14 @@ class Seat(abc.ABC):
     player: the seat, 0 or 1.
     infostate: what the player holds.
     dealer: of the match or the table.
+    game: the rules that the player knows, None for no others than the table's.
+    pending: whether the player must search before it can act or observe.
   """
 
   dealer: Any
+  game: Any = None
+  pending: Any = False
+  _prior: Any = None  # `[P, H]` which infostates can be dealt, if the player knows that
 
   def __init__(self, seed: int = 0):
     self.player = self.infostate = 0
@@ -192,6 +196,9 @@ class Seat(abc.ABC):
     Raises:
       ValueError: there is no such seat or infostate.
     """
+    known = self._prior
+    if known is not None and (infostate >= known.shape[1] or known[player, infostate] == 0):
+      raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
     self.player, self.infostate = player, infostate
     self._begin()
 
@@ -233,6 +240,34 @@ class Seat(abc.ABC):
     return list(choices)[self._rng.choice(len(weights), p=weights / weights.sum())]
 
 
+class PolicyPlayer(Seat):
+  """Plays a policy of the whole game, such as a solver's average.
+
+  Args:
+    tree: the whole public tree.
+    policy: `[N, H]` on it.
+    seed: of the player's moves.
+  """
+
+  @checked
+  def __init__(self, tree: PublicTree, policy: Array, *, seed: int = 0):
+    super().__init__(seed)
+    self.tree, self.policy = tree, policy
+    self._rows, self._node = np.asarray(policy, float), 0
+    self._prior = np.asarray(tree.prior)
+
+  def _begin(self) -> None:
+    self._node = 0
+
+  def _follow(self, action: int) -> None:
+    self._node = child_after(self.tree, self._node, action)
+
+  def choices(self) -> dict[Move, float]:
+    check_turn(self.player, int(self.tree.kind[self._node]))
+    moves = moves_at(self.tree, self._node, self.player, self.infostate)
+    return {move: float(self._rows[child, move.infostate]) for move, child in moves}
+
+
 class SearchingSeat(Seat):
   """A player that searches its decisions; those who share a searcher search together (`prepare`).
 
@@ -242,26 +277,10 @@ class SearchingSeat(Seat):
 
   def __init__(self, searcher: Any, *, seed: int = 0):
     super().__init__(seed)
-    self.searcher = searcher
+    self.searcher, self.game = searcher, searcher.game
     self._prior = np.asarray(searcher.game.prior())
     self._search: Any = None
     self._begin()
-
-  @property
-  @abc.abstractmethod
-  def pending(self) -> bool:
-    """Whether the agent must search before it can act or observe."""
-
-  @checked
-  def start(self, player: int, infostate: int) -> None:
-    """Begins a new game in seat `player`, holding `infostate`.
-
-    Raises:
-      ValueError: there is no such seat or infostate.
-    """
-    super().start(player, infostate)
-    if infostate >= self._prior.shape[1] or self._prior[player, infostate] == 0:
-      raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
 
   def _found(self) -> Any:
     """Returns the agent's search, made at its first use."""
@@ -270,7 +289,7 @@ class SearchingSeat(Seat):
     return self._search
 
 
-def prepare(agents: Iterable[SearchingSeat]) -> None:
+def prepare(agents: Iterable[Any]) -> None:
   """Searches for all agents that must, those of one searcher in few calls."""
   waiting: dict[Any, list[SearchingSeat]] = {}
   for agent in agents:

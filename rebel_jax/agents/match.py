@@ -5,23 +5,20 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 import games
 import solvers
-from games import CHANCE, Game, PublicTree
 from games.arrays import checked
-from games.origin import check_tree_of
-from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
+from games.poker import CALL, FIRST_BET, FOLD, Holdem
+from games.tabulate import check_tree_of
 from rebel_jax.agents.belief_agent import Agent
 from rebel_jax.agents.dealer import (
   Dealer,
   Move,
-  SearchingSeat,
+  PolicyPlayer,
   Seat,
   child_after,
-  moves_at,
   prepare,
   same_rules,
 )
@@ -34,9 +31,9 @@ class UniformPlayer(Seat):
   """Moves at random, each legal move as likely as any other."""
 
   @checked
-  def __init__(self, game: Game, *, seed: int = 0):
+  def __init__(self, game: games.Game, *, seed: int = 0):
     super().__init__(seed)
-    self.game: Any = game
+    self.game = game
     self._begin()
 
   def _begin(self) -> None:
@@ -87,32 +84,6 @@ class SimplePlayer(UniformPlayer):
     return Move(FIRST_BET + slot, held)
 
 
-class PolicyPlayer(Seat):
-  """Plays a policy of the whole game, such as a solver's average.
-
-  Args:
-    tree: the whole public tree.
-    policy: `[N, H]` on it.
-    seed: of the player's moves.
-  """
-
-  @checked
-  def __init__(self, tree: PublicTree, policy: np.ndarray | jax.Array, *, seed: int = 0):
-    super().__init__(seed)
-    self.tree, self.policy = tree, policy
-    self._rows, self._node = np.asarray(policy, float), 0
-
-  def _begin(self) -> None:
-    self._node = 0
-
-  def _follow(self, action: int) -> None:
-    self._node = child_after(self.tree, self._node, action)
-
-  def choices(self) -> dict[Move, float]:
-    moves = moves_at(self.tree, self._node, self.player, self.infostate)
-    return {move: float(self._rows[child, move.infostate]) for move, child in moves}
-
-
 class MatchResult(NamedTuple):
   """Winnings of the first player in a match.
 
@@ -159,7 +130,7 @@ def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) 
 
 @checked
 def play_match(
-  game: Game,
+  game: games.Game,
   first: Callable[[int], Seat],
   second: Callable[[int], Seat],
   *,
@@ -214,7 +185,7 @@ class PlayedGame:
     Both games of a duplicate pair draw their first choice from one seed, their second from another:
     what players do in between, or cards that are burned, do not shift it.
     """
-    while self.dealer.actor == CHANCE:
+    while self.dealer.actor == games.CHANCE:
       drawn = rng
       if self.luck is not None:
         drawn = np.random.default_rng((*self.luck, self.chances))
@@ -230,7 +201,7 @@ class PlayedGame:
 
 @checked
 def play_games(
-  game: Game,
+  game: games.Game,
   first: Callable[[int], Seat],
   second: Callable[[int], Seat],
   *,
@@ -272,21 +243,19 @@ def play_games(
       table.settle_chance(rng)
     running = [table for table in running if not table.dealer.is_over()]
     progress(num_games - len(running), num_games)
-    everyone = [player for table in running for player in table.players]
-    prepare(player for player in everyone if isinstance(player, SearchingSeat))
+    prepare(player for table in running for player in table.players)
     for table in running:
       table.apply(table.players[table.dealer.actor].act(), rng)
   return tables
 
 
-def _check_players(game: Game, players: Sequence[Seat]) -> None:
+def _check_players(game: games.Game, players: Sequence[Seat]) -> None:
   """Checks that players who know rules or a tree know those of `game`, and policies; once each."""
   policies = {(id(x.tree), id(x.policy)): x for x in players if isinstance(x, PolicyPlayer)}
   for known in policies.values():
     check_tree_of(game, known.tree)
     check_whole(known.tree, known.policy, None)
-  own = [x.searcher if isinstance(x, SearchingSeat) else x for x in players]
-  for other in {id(x.game): x.game for x in own if hasattr(x, "game")}.values():
+  for other in {id(x.game): x.game for x in players if x.game is not None}.values():
     if not same_rules(other, game):
       raise ValueError(f"the agent plays {other!r}, and the match is of {game!r}")
 
@@ -297,14 +266,13 @@ ITERATIONS = 64
 ZERO = "zero"
 SOLVED = f"half the difference of both players' values after {ITERATIONS} iterations of linear CFR"
 SHARES = "shares of the pot if nobody bet any more"
-Progress = Callable[[int, int], None]  # (done, in all)
 
 
 def estimate(
   recorder: solvers.metrics.HandRecorder,
   played: Sequence[PlayedGame],
   known: Sequence[int],
-  progress: Progress = lambda done, total: None,
+  progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[float]:
   """Returns the first player's payoff in each game, estimated by `solvers.metrics.aivat`.
 
@@ -330,7 +298,7 @@ def estimate(
 
 
 def make_estimator(
-  game: Game, progress: Callable[[float], None] = lambda share: None
+  game: games.Game, progress: Callable[[float], None] = lambda share: None
 ) -> tuple[solvers.metrics.HandRecorder, str] | None:
   """Returns a recorder for `estimate`, and its value function in words; None for unfit games.
 

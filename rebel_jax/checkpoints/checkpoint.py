@@ -11,14 +11,11 @@ Orbax 0.12 reported 27 and read back other numbers for 6, without a word.
 """
 
 import contextlib
-import functools
 import json
-import math
 import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +28,7 @@ from jax.sharding import Mesh
 from games.arrays import checked, short
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
-from rebel_jax.config.allowed import ConfigError, RunError, in_config_errors
-from rebel_jax.config.config import Config
-from rebel_jax.devices import agree
+from rebel_jax.config import Config, ConfigError, RunError, in_config_errors
 from rebel_jax.training.loop import TrainState, redistribute, saved_like, shardings
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
@@ -317,8 +312,8 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
 
 def abstract_params(config: Config) -> Any:
   """Returns shapes and types of the networks' parameters."""
-  init = functools.partial(init_params, make_targets(config, config.make_game()))
-  return jax.eval_shape(init, jax.random.key(0))
+  targets = make_targets(config, config.make_game())
+  return jax.eval_shape(lambda key: init_params(targets, key), jax.random.key(0))
 
 
 # Networks that come with the package: `pretrained/NAME/params.npz` and `about.json`.
@@ -410,13 +405,7 @@ def _sum(x: jax.Array) -> jax.Array:
   if x.dtype.itemsize < 4:
     x = x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
   words = jax.lax.bitcast_convert_type(x, jnp.uint32)
-  # Positions by broadcasting: a sharded array stays where it is.
-  position = jnp.zeros(words.shape, jnp.uint32)
-  stride = 1
-  for axis in reversed(range(words.ndim)):
-    iota = jax.lax.broadcasted_iota(jnp.uint32, words.shape, axis)
-    position += iota * np.uint32(stride % 2**32)
-    stride *= words.shape[axis]
+  position = jax.lax.iota(jnp.uint32, words.size).reshape(words.shape)
   return _scramble(words ^ _scramble(position)).sum(dtype=jnp.uint32)
 
 
@@ -497,7 +486,7 @@ class CheckpointManager:
       if step in self._manager.all_steps():
         self._say_anew(path, about, metrics)
         return
-      if agree(path.exists()):  # Orbax would delete it
+      if devices.agree(path.exists()):  # Orbax would delete it
         raise FileExistsError("what has its name was not written by this run")
       items = {"params": state.params, "state": plain(state)}
       sums = {name: sum_of_arrays(item) for name, item in items.items()}
@@ -534,23 +523,21 @@ class CheckpointManager:
       said = {"about/metadata": _sealed(about | before), "metrics/metrics": metrics}
       for name, value in said.items():
         files.replace_text(path / name, json.dumps(value))
-    agree(True)  # the others read what the first process has written
+    devices.agree(True)  # the others read what the first process has written
     self._manager.reload()
 
-  @contextlib.contextmanager
-  def _sentence(self) -> Iterator[None]:
-    try:
-      yield
-    except Exception as error:
-      raise RunError(
-        f"checkpoint={str(self._writing)!r} cannot be written: {line(error)}, so training stopped; "
-        "the last one is from before"
-      ) from None
+  def _sentence(self) -> contextlib.AbstractContextManager[None]:
+    return in_config_errors(
+      f"checkpoint={str(self._writing)!r} cannot be written",
+      Exception,
+      raises=RunError,
+      then=", so training stopped; the last one is from before",
+    )
 
 
 def _exploitability(metrics: dict[str, float | None]) -> float:
   value = metrics.get("exploitability")
-  return math.inf if value is None else value
+  return np.inf if value is None else value
 
 
 def _sealed(about: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import io
 import json
-import math
 import os
 import shutil
 import zipfile
@@ -17,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from rebel_jax.config.allowed import in_config_errors
+from rebel_jax.config import in_config_errors
 
 # Neither a FIFO without a writer nor a link to elsewhere is opened; systems without these have 0.
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC"))
@@ -183,7 +182,7 @@ def read_arrays(
   with reading(name, what), open_file(path) as file, zipfile.ZipFile(file) as archive:
     if {x.removesuffix(".npy") for x in archive.namelist()}.difference(_SAID) != expected.keys():
       raise ValueError("it holds other arrays")
-    found = {key: _member(archive, key, 8 * math.prod(x[0])) for key, x in expected.items()}
+    found = {key: _member(archive, key, 8 * int(np.prod(x[0]))) for key, x in expected.items()}
     for (shape, kinds), array in zip(expected.values(), found.values()):
       if array.shape != shape or array.dtype.kind not in kinds or array.itemsize not in (4, 8):
         raise ValueError("it holds other arrays")

@@ -14,7 +14,7 @@ import numpy as np
 
 import solvers
 from games import TERMINAL, Game
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.chain_play import search_decisions, won_by
@@ -52,8 +52,8 @@ class ChainEvaluator:
   Attributes:
     game: what is played.
     ground: of its searches.
-    network: what searches ask.
     search: settings of searches.
+    how: the same and the network that they ask, whatever their length.
     about: see `Measures`.
   """
 
@@ -75,7 +75,8 @@ class ChainEvaluator:
     if not isinstance(ground, TreeGround):  # a training's trees have other room than these
       ground = make_ground(config, self.game, self.search)
     self.ground, self._config = ground, config
-    self.network = NetworkStates(make_state_network(config, self.game))
+    network = NetworkStates(make_state_network(config, self.game))
+    self.how = How(self.search.of_any_length(), network)
     self.about = {"mix": self.search.mix, "alternating": self.search.alternating}
 
   @functools.cached_property
@@ -134,8 +135,9 @@ class ChainEvaluator:
     """
     game = self.ground.rules
     features = jnp.asarray(game.features(game.initial_state()[None], 0))
-    check_finite(self.network, params, features, game.num_infostates)
-    how = dict(search=self.search, network=self.network, params=params)
+    uniform = jnp.full((1, 2, game.num_infostates), 1 / game.num_infostates)
+    check_finite(self.how.network, params, solvers.StateQuery(features, uniform))
+    how = dict(search=self.search, network=self.how.network, params=params)
     if isinstance(self.ground, TreeGround):
       tree = self.ground.tree
       policies = solvers.resolved_policies(
@@ -153,7 +155,7 @@ class ChainEvaluator:
 
   def likeliest_moves(self, params: Any, states: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     """Returns the moves of agents of `seeds` `[n]` in `states` `[n, S]` that all see: `[n]`."""
-    found, how = [np.zeros(0, int)], How(self.search.of_any_length(), self.network)
+    found = [np.zeros(0, int)]
     size = tuning.pieces().states
     for start in range(0, len(states), size):
       some = np.minimum(np.arange(start, start + size), len(states) - 1)
@@ -161,7 +163,7 @@ class ChainEvaluator:
       searched = search_decisions[work_on_trees()](
         self.ground, None, here, None,
         np.zeros(size, np.int32), _keys(seeds[some]), np.ones(size, bool), self.search.rounds,
-        params, how=how,
+        params, how=self.how,
       )  # fmt: skip
       found.append(np.asarray(searched.policy)[:, :, 0].argmax(axis=1))
     return np.concatenate(found)[: len(states)]
@@ -170,7 +172,6 @@ class ChainEvaluator:
     """Returns the mean payoff of games from both seats."""
     game, key = self.ground.rules, jax.random.key(seed)
     seat = np.arange(2 * _GAMES) % 2
-    how = How(self.search.of_any_length(), self.network)
     table: tuple[Standing, Left] = (
       jax.vmap(functools.partial(deal, game))(jax.random.split(key, len(seat))),
       # What each player's last search left.
@@ -183,7 +184,7 @@ class ChainEvaluator:
         break
       now, rounds = jax.random.fold_in(key, ply), self.search.rounds
       random = ply == 0 and game.num_infostates == 1
-      table, over = _play(self.ground, table, seat, over, now, random, rounds, params, how=how)
+      table, over = _play(self.ground, table, seat, over, now, random, rounds, params, how=self.how)
       over = np.asarray(over)
     return float(np.mean(won_by(game, table[0], seat)))
 

@@ -1,4 +1,4 @@
-"""Exploitability of the agent that searches with a trained network (ReBeL, section 7)."""
+"""Exploitability of agents: of ReBeL's searches (section 7), and of an average policy, exactly."""
 
 import functools
 import json
@@ -12,25 +12,24 @@ import jax.numpy as jnp
 import numpy as np
 
 import solvers
-from games import Game
+from games import Game, PublicTree
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
-from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
-from rebel_jax.evaluation.average_evaluator import AverageEvaluator
+from rebel_jax.config import Config, ConfigError, DeepCFR, in_config_errors
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
-from rebel_jax.networks.value import NetworkLeafValues
+from rebel_jax.networks.value import NetworkLeafValues, answers
+from rebel_jax.training.deep_cfr import Decisions, make_decisions, probabilities
 from rebel_jax.training.setup import (
   Setup,
   made_on_device,
   make_algorithm,
+  make_move_network,
   make_network,
   make_search_policy,
   make_subgames,
 )
-from solvers.leaf_values import LeafQuery
 from solvers.search import (
   FoundSubgames,
   Sampled,
@@ -126,27 +125,22 @@ class Evaluator:
       so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
-    def measured(trajectory: int | None) -> Iterator[tuple[Sampled, float]]:
-      """Yields what `course` does, which goes on from a file and is kept there."""
-      kept = start = None
-      if self._keep is not None:
-        name = self._keep if trajectory is None else f"{self._keep}-{trajectory}"
-        kept = KeptPlaythroughs(name, self._what(params, seed, iterations, trajectory))
-        start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
-      about: dict[str, Any] = dict(start=start, trajectory=trajectory, progress=progress)
-      for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
-        if kept is not None:
-          kept.save(sampled)
-        yield sampled, value
-
     try:
-      for number in range(1, 1 + (many or 1)):
-        for sampled, value in measured(number if many else None):
+      for number in range(1, 1 + many) if many else (None,):
+        kept = start = None
+        if self._keep is not None:  # a file that playthroughs go on from and are kept in
+          name = f"{self._keep}-{number}" if many else self._keep
+          kept = KeptPlaythroughs(name, self._what(params, seed, iterations, number))
+          start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
+        about: dict[str, Any] = dict(start=start, trajectory=number, progress=progress)
+        for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
+          if kept is not None:
+            kept.save(sampled)
           of_each = {"playthroughs": sampled.count, "iterations": iterations}
           if not many:
             course.append((sampled.count, value))
             row = {"exploitability": value} | of_each
-        if many:
+        if number is not None:
           course.append((number, value))
           row = _of_trajectories([x for _, x in course]) | of_each
     except KeyboardInterrupt:
@@ -215,13 +209,10 @@ class Evaluator:
       ValueError: a number is not allowed.
       ConfigError: the network's numbers are not finite.
     """
-    check_finite(
-      self._leaf_values,
-      params,
-      jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees]),
-      self.agent.tree.num_infostates,
-      _query,
-    )
+    features = jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees])
+    beliefs = jnp.full((len(features), 2, self.agent.tree.num_infostates), 1.0)
+    query = solvers.LeafQuery(features, 0, beliefs / beliefs.shape[2])
+    check_finite(self._leaf_values, params, query)
     key, jitter = jax.random.key(seed), None
     if trajectory is not None:
       key, jitter = jax.random.split(jax.random.fold_in(key, trajectory))
@@ -245,11 +236,6 @@ def _of_trajectories(values: list[float]) -> dict[str, Any]:
   spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
   mean = float(np.mean(values))
   return {"exploitability": mean, "exploitability_spread": spread, "trajectories": len(values)}
-
-
-def _query(features: jax.Array, beliefs: jax.Array) -> LeafQuery:
-  """Returns a question about public states from player 0's seat."""
-  return LeafQuery(features, 0, beliefs)
 
 
 class KeptPlaythroughs:
@@ -300,6 +286,38 @@ class KeptPlaythroughs:
       files.save_arrays(self.path, arrays, self.what, pack=np.savez)
 
 
+class AverageEvaluator:
+  """Measures the average policy of one game and network, exactly.
+
+  Attributes:
+    about: see `Measures`.
+    tree: the whole game's.
+  """
+
+  def __init__(self, config: Config, game: Game | None = None, table: Decisions | None = None):
+    """Prepares; `game` and `table` are of the configuration, if they are made already."""
+    self.about: dict[str, Any] = {}
+    game = config.make_game() if game is None else game
+    self._table = table = make_decisions(game) if table is None else table
+    self.tree: PublicTree = table.tree
+    network = make_move_network(config, game)
+
+    def policy(params: Any) -> jax.Array:
+      numbers = answers(network, params["average"], table, slice(None))
+      return table.policy(probabilities(numbers, table.legal))
+
+    self.policy = jax.jit(policy)  # [N, H]
+
+  def measure(
+    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
+  ) -> Measurement:
+    """Returns the exploitability, in which nothing is sampled."""
+    policy = self.policy(params)
+    if not jax.numpy.isfinite(policy).all():
+      raise ConfigError("the network's probabilities are not finite")
+    return Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
+
+
 def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:
   """Returns the evaluator of a configuration's agent.
 
@@ -309,13 +327,11 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
     options: of the evaluator.
   """
   made: Any = setup
+  game, table = (config.make_game(), None) if made is None else (made.game, made.table)
   if config.grows:
-    known = {} if made is None else {"game": made.game, "ground": made.table}
-    return ChainEvaluator(config, **known, **options)
+    return ChainEvaluator(config, game=game, ground=table, **options)
   if isinstance(config.search, DeepCFR):
-    known = {} if made is None else {"game": made.game, "table": made.table}
-    return AverageEvaluator(config, **known, **options)
-  game: Any = config.make_game() if made is None else made.game
+    return AverageEvaluator(config, game=game, table=table, **options)
   if made_on_device(config, game):
     return HandsEvaluator(config, game)
   return Evaluator(config, game=game, subgames=made and made.subgames, **options)

@@ -18,17 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PublicTree
-from games.poker import Holdem
 from games.poker.dealing import draw_cards
 from games.template import Templates
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Show
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
-from solvers import tuning
-from solvers.algorithms.cfr import Algorithm
-from solvers.leaf_values import LeafValues, normalise_beliefs
+from solvers import Algorithm, LeafValues, tuning
+from solvers.leaf_values import normalise_beliefs
 from solvers.search import (
   SearchPolicy,
   TemplateStage,
@@ -40,8 +38,6 @@ from solvers.search import (
 from solvers.sweeps import Levels, TreeProblem, choose, make_problem, split_levels
 from solvers.xla import run_ahead
 
-# Draws public outcomes: (key, states [B, S], reach [B, P, H]) -> states after chance [B, S].
-Deal = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 # How much each of several players likes the moves of a tree, whoever would make them: `[K, N]`.
 Likes = Callable[[PublicTree], jax.Array]
 
@@ -159,11 +155,12 @@ def play_round(
   )
 
 
-@functools.partial(jax.jit, static_argnames=("rules", "deal"))
-def play_chance(rules: Templates, deal: Deal, tables: Tables, key: jax.Array) -> Tables:
+@functools.partial(jax.jit, static_argnames="rules")
+def play_chance(rules: Templates, tables: Tables, key: jax.Array) -> Tables:
   """Moves the games where chance moves on by one outcome each; others stay as they are."""
   here = rules.game.actor(tables.roots) == CHANCE
-  roots = jnp.where(here[:, None], deal(key, tables.roots, tables.reach), tables.roots)
+  dealt = draw_cards(rules.game, key, tables.roots, tables.reach)
+  roots = jnp.where(here[:, None], dealt, tables.roots)
   possible = rules.possible(roots)
   return tables._replace(
     roots=roots,
@@ -186,14 +183,9 @@ def favourites(tree: PublicTree, liked: jax.Array) -> Levels:
 
 def ended_value(problem: TreeProblem, policy: Levels, player: jax.Array) -> jax.Array:
   """Returns `player`'s mean payoff at the terminal nodes, zero where they are not reached."""
-  own = problem.both_reach(policy)
-  values = problem.pairs.terminal_values(problem.tree, own[1], 0)
-  won = jnp.zeros((), policy[0].dtype)
-  for i, (level, rows) in enumerate(zip(problem.tree.structure.levels, values)):
-    if rows is not None:
-      reach = own[0][i][level.size - level.num_terminals :] * problem.root_beliefs(0)[None]
-      won += (reach * rows).sum()
-  total = (problem.root_beliefs(0) * problem.root_mass[0]).sum()
+  leaves = jnp.zeros((problem.tree.num_leaves, problem.tree.num_infostates), policy[0].dtype)
+  values = problem.values_up(policy, problem.own_reach(policy, 1), leaves, 0).root
+  won, total = ((problem.root_beliefs(0) * x).sum() for x in (values, problem.root_mass[0]))
   return jnp.where(player == 0, won, -won) / jnp.maximum(total, jnp.finfo(won.dtype).tiny)
 
 
@@ -209,7 +201,7 @@ class HandsEvaluator:
     about: see `Measures`.
   """
 
-  def __init__(self, config: Config, game: Holdem | None = None):
+  def __init__(self, config: Config, game: Any = None):
     """Prepares the programs; they are compiled as they are needed.
 
     Args:
@@ -227,7 +219,6 @@ class HandsEvaluator:
     )
     self._rules: Any = self.game.templates()
     self._stages = TemplateSubgames(self._rules, self._search.network is not None).stages
-    self._deal = functools.partial(draw_cards, self.game)
 
   def measure(
     self,
@@ -287,5 +278,5 @@ class HandsEvaluator:
         if (runout := self._rules.runout_template(street)) is not None:
           stage = self._stages[runout]
           tables = play(stage, tables=tables, opponent=opponent, params=params, key=key)
-        tables = play_chance(self._rules, self._deal, tables, next(keys))
+        tables = play_chance(self._rules, tables, next(keys))
     return tables.won

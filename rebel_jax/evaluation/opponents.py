@@ -9,9 +9,7 @@ import numpy as np
 
 from games import PublicTree
 from games.arrays import unknown_name
-from games.poker import betting
-from games.poker.betting import CALL, FOLD, Betting
-from games.poker.cards import Deck, evaluate
+from games.poker import Deck, betting, evaluate
 
 Wish = str | int  # "fold", "call" (or check), or the chips that a raise is to
 _BET_ABOVE = 0.65  # share of the pot
@@ -29,7 +27,7 @@ class HoldemDecision(NamedTuple):
     to_come: how many cards are still to be dealt.
   """
 
-  rules: Betting
+  rules: betting.Betting
   deck: Deck
   state: np.ndarray
   held: tuple[int, ...]
@@ -128,5 +126,5 @@ def likes(tree: PublicTree) -> jax.Array:
   paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
   before = paid[jnp.maximum(jnp.asarray(tree.parent), 0)]
   off_pot = jnp.abs(paid - 3 * before).astype(float) / states[:, betting.STACK].astype(float)
-  calls, folds = ((action == move).astype(float) for move in (CALL, FOLD))
+  calls, folds = ((action == move).astype(float) for move in (betting.CALL, betting.FOLD))
   return jnp.stack([x.likes(calls, folds, off_pot) for x in OPPONENTS.values() if x.likes])

@@ -7,8 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from jax import lax
-from optax import contrib
 
 from solvers import tuning
 
@@ -17,7 +15,7 @@ _STEPS = 5
 _LEAST_NORM = 1e-30
 # The order of products below cancels large terms: factors of 10 bits, as NVIDIA's GPUs would round
 # them, leave matrices of small singular values wrong by tens of per cent.
-_product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+_product = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 def orthogonalised(x: jax.Array) -> jax.Array:
@@ -41,14 +39,14 @@ def orthogonalised(x: jax.Array) -> jax.Array:
 
   # A loop is quicker to compile, and takes an accelerator more kernels.
   start, unroll = (_product(scaled, scaled.T), one), not tuning.on_cpu()
-  _, factor = lax.fori_loop(0, _STEPS, step, start, unroll=unroll)
+  _, factor = jax.lax.fori_loop(0, _STEPS, step, start, unroll=unroll)
   return norm * _product(factor, scaled)
 
 
 def _muon(learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
   """Momentum with each matrix replaced by its nearest orthogonal one; vectors by Adam."""
   # Without steps of its own Optax's leaves the direction of momentum, as long as the update is.
-  direction = contrib.muon(learning_rate, ns_steps=0)
+  direction = optax.contrib.muon(learning_rate, ns_steps=0)
   return optax.chain(direction, optax.stateless(lambda updates, _: _orthogonal_matrices(updates)))
 
 

@@ -114,14 +114,13 @@ class Table(NamedTuple):
   """Deck, board and stack of a game of hold'em, as a network needs them; static.
 
   Attributes:
-    ranks, suits: the deck.
+    deck: the cards there are.
     board: cards that lie at the start and whose hands are therefore no infostates.
     stack: chips that can be lost.
     dead: chips in the pot that are neither player's.
   """
 
-  ranks: str
-  suits: str
+  deck: Deck
   board: tuple[int, ...]
   stack: int
   dead: int = 0
@@ -130,7 +129,7 @@ class Table(NamedTuple):
   def of(cls, game: Holdem) -> "Table":
     """Returns the table that `game` is played at."""
     board = () if game.every_hand else game.board
-    return cls(game.deck.ranks, game.deck.suits, board, game.rules.stack, game.rules.dead)
+    return cls(game.deck, board, game.rules.stack, game.rules.dead)
 
 
 class EncodedHands(NamedTuple):
@@ -165,14 +164,14 @@ class CardNetwork(ValueNetwork):
     showdown_inputs: whether the network also sees how hands stand on the cards shown (`standing`).
   """
 
-  table: Table = Table("", "", (), 0)
+  table: Table = Table(Deck(), (), 0)
   embedding: int = 64
   showdown_inputs: bool = False
 
   def setup(self):
     """Makes the layers."""
     super().setup()
-    deck = Deck(self.table.ranks, self.table.suits)
+    deck = self.table.deck
     shapes = {"rank": len(deck.ranks), "suit": len(deck.suits), "card": deck.num_cards}
     self.embeddings = {
       name: self.param(f"{name}_embedding", nn.initializers.normal(0.5), (rows, self.embedding))
@@ -185,7 +184,7 @@ class CardNetwork(ValueNetwork):
     return self.encode(features[0], board), self.encode(features[1], board)
 
   def _board(self, features: jax.Array) -> tuple[HandOrder, Showdowns | None]:
-    deck = Deck(self.table.ranks, self.table.suits)
+    deck = self.table.deck
     hands = order_hands(deck, deck.hole_cards(self.table.board), features[:, -deck.num_cards :])
     seen = make_showdowns(hands.strength, features.dtype) if self.showdown_inputs else None
     return hands, seen
@@ -195,7 +194,7 @@ class CardNetwork(ValueNetwork):
   ) -> EncodedHands:
     """Returns the encoding of public features `[R, F]`, whose hands may be in order already."""
     hands, showdowns = board or self._board(features)
-    deck = Deck(self.table.ranks, self.table.suits)
+    deck = self.table.deck
     scalars = features[:, : -deck.num_cards]
     rank, suit = np.divmod(np.arange(deck.num_cards), len(deck.suits))
     rows = self.embeddings["rank"][rank] + self.embeddings["suit"][suit] + self.embeddings["card"]

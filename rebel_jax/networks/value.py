@@ -1,4 +1,4 @@
-"""Networks on public belief states: values, policies, both (ReBeL, appendix E), and one's own."""
+"""Networks on PBSs (values, policies, both; ReBeL, appendix E), on infostates, and one's own."""
 
 import dataclasses
 import functools
@@ -248,7 +248,6 @@ class ValueNetwork(nn.Module):
 
   def unit(self, features: jax.Array) -> jax.Array | None:
     """Returns the unit of values in the loss, `[R, 1]`; None for the game's own units."""
-    del features
     return None
 
 
@@ -447,6 +446,43 @@ class NetworkStates:
     """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
     features = in_type_of(params["value_policy"], features)
     return self.network.apply(params["value_policy"], features, method="encode")
+
+
+class MoveNetwork(nn.Module):
+  """Maps an infostate and the public actions before it to a number for each move (Deep CFR).
+
+  Attributes:
+    trunk: an MLP with M outputs.
+    num_infostates: H.
+    num_actions: A, public actions.
+    num_moves: M.
+  """
+
+  trunk: ValueNetwork
+  num_infostates: int
+  num_actions: int
+  num_moves: int
+
+  def __call__(self, features: jax.Array, history: jax.Array, place: jax.Array) -> jax.Array:
+    """Returns `[R, M]`.
+
+    Args:
+      features: `[R, F]` of the public state.
+      history: `[R, L]` public actions before it, -1 to fill up.
+      place: `[R]` the infostate's place among the public state's.
+    """
+    actions = jax.nn.one_hot(history, self.num_actions, dtype=features.dtype)
+    public = jnp.concatenate([features, actions.reshape(len(features), -1)], axis=1)
+    return self.trunk(public, jax.nn.one_hot(place, self.num_infostates, dtype=features.dtype))
+
+
+def answers(network: nn.Module, params: Any, decisions: Any, which: slice) -> jax.Array:
+  """Returns a network's numbers for the moves of all infostates of some decisions: `[D, M, H]`."""
+  place = jnp.asarray(decisions.place)[which]
+  inputs = (jnp.asarray(x)[which] for x in (decisions.features, decisions.history))
+  features, history = (jnp.repeat(x, place.shape[1], axis=0) for x in inputs)
+  found = network.apply(params, in_type_of(params, features), history, place.reshape(-1))
+  return jnp.asarray(found).reshape(*place.shape, -1).swapaxes(1, 2)
 
 
 # (config, game, outputs) -> a module of features `[R, F]` and beliefs `[R, 2 * H]`, own ones first,

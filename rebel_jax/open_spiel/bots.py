@@ -7,8 +7,7 @@ import numpy as np
 import pyspiel
 
 from games import Game, build_public_tree
-from games.poker.cards import NUM_HOLE_CARDS, Deck
-from games.poker.holdem import Holdem
+from games.poker import NUM_HOLE_CARDS, Deck, Holdem
 from rebel_jax.agents.dealer import Move, prepare
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.policies import SpielMove, find_moves, load_game
@@ -19,21 +18,30 @@ from solvers import validation
 class Translation:
   """OpenSpiel's information states and actions of a game, in our terms.
 
+  In games of perfect information moves have the same numbers.
+
   Attributes:
     game: the rules.
     open_spiel_game: the same in OpenSpiel.
+
+  Raises:
+    ValueError: the game has no counterpart in OpenSpiel.
   """
 
-  def __init__(self, game):
+  @validation.checked
+  def __init__(self, game: Game):
     self.game = game
     self.open_spiel_game = load_game(game)
-    self._tree = build_public_tree(game)
     self._moves: dict[str, list[SpielMove]] = {}
-    for move in find_moves(game, self._tree):
-      self._moves.setdefault(move.information_state, []).append(move)
+    if game.num_infostates > 1:
+      self._tree = build_public_tree(game)
+      for move in find_moves(game, self._tree):
+        self._moves.setdefault(move.information_state, []).append(move)
 
   def read(self, state: pyspiel.State, player: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns the public actions so far, and the infostates that are OpenSpiel's one, of a turn."""
+    if not self._moves:
+      return tuple(state.history()), (0,)
     move = self._moves[state.information_state_string(player)][0]
     node = int(np.asarray(self._tree.parent)[move.node])
     origin = move.infostates
@@ -44,41 +52,11 @@ class Translation:
 
   def actions(self, state: pyspiel.State, player: int) -> dict[int, tuple[int, tuple[int, ...]]]:
     """Returns, for each legal action of OpenSpiel's, ours and the infostates that it leads to."""
+    if not self._moves:
+      return {action: (action, (0,)) for action in state.legal_actions(player)}
     found = self._moves[state.information_state_string(player)]
     action = np.asarray(self._tree.action)
     return {m.action: (int(action[m.node]), m.infostates) for m in found}
-
-
-class BoardTranslation:
-  """As `Translation`, of a game of perfect information: moves have the same numbers.
-
-  Attributes:
-    game: the rules.
-    open_spiel_game: the same in OpenSpiel.
-  """
-
-  def __init__(self, game: Game):
-    self.game = game
-    self.open_spiel_game = load_game(game)
-
-  def read(self, state: pyspiel.State, player: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(state.history()), (0,)
-
-  def actions(self, state: pyspiel.State, player: int) -> dict[int, tuple[int, tuple[int, ...]]]:
-    return {action: (action, (0,)) for action in state.legal_actions(player)}
-
-
-AnyTranslation = Translation | BoardTranslation
-
-
-@validation.checked
-def translate(game: Game) -> AnyTranslation:
-  """Returns the correspondence of a game's actions to OpenSpiel's.
-
-  Raises:
-    ValueError: it has no counterpart in OpenSpiel.
-  """
-  return BoardTranslation(game) if game.num_infostates == 1 else Translation(game)
 
 
 class _FollowingBot(pyspiel.Bot):
@@ -105,7 +83,7 @@ class _FollowingBot(pyspiel.Bot):
 class AgentBot(_FollowingBot):
   """Plays with a trained network and search wherever OpenSpiel's bots do."""
 
-  def __init__(self, searcher: Any, translation: AnyTranslation, player: int, *, seed: int = 0):
+  def __init__(self, searcher: Any, translation: Translation, player: int, *, seed: int = 0):
     super().__init__(player)
     self._agent = searcher.agent(seed=seed)
     self._translation = translation
@@ -145,13 +123,10 @@ class AgentBot(_FollowingBot):
     while self.catch_up(state):
       prepare([self._agent])
     choices = self._agent.choices()
-    policy = []
-    for spiel_action, (action, after) in self._translation.actions(state, self._player).items():
-      chances = [choices.get(Move(action, infostate), 0.0) for infostate in after]
-      policy.append((spiel_action, max(chances)))
-    weights = np.array([probability for _, probability in policy])
-    weights = weights / weights.sum()
-    return [(a, float(p)) for (a, _), p in zip(policy, weights)]
+    actions = self._translation.actions(state, self._player).items()
+    policy = {x: max(choices.get(Move(y, h), 0.0) for h in after) for x, (y, after) in actions}
+    weights = np.array(list(policy.values()))
+    return list(zip(policy, (weights / weights.sum()).tolist()))
 
   def step_with_policy(self, state: pyspiel.State) -> tuple[list[tuple[int, float]], int]:
     """Returns the probabilities of OpenSpiel's legal actions, and one of them, sampled."""
@@ -187,7 +162,7 @@ def play_bots(
     ValueError: `num_games` is not allowed, or the game has no counterpart in OpenSpiel.
   """
   num_games = validation.check_even("num_games", num_games, least=4)
-  translation = translate(searcher.game)
+  translation = Translation(searcher.game)
   game = translation.open_spiel_game
   rng = np.random.default_rng(seed)
   tables = []

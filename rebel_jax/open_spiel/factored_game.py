@@ -3,16 +3,16 @@
 import contextlib
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyspiel
+from scipy import sparse
 
-from games import PublicTree, build_public_tree
+from games import CHANCE, Game, PublicTree, build_public_tree
 from games.arrays import Positive, checked
 from games.build import MAX_BYTES, Bytes
-from games.game import CHANCE, Game
 from rebel_jax.open_spiel import histories
-from rebel_jax.open_spiel.histories import Budget, find_public_states
 from rebel_jax.open_spiel.public_nodes import (
   PASS,
   InfostatesMerge,
@@ -23,6 +23,11 @@ from rebel_jax.open_spiel.public_nodes import (
 
 _MAX_TABLE_ENTRIES = 2**26
 _MAX_ONE_HOT = 512
+
+
+def _by_node(table: str) -> Any:
+  """Returns a rule that reads a table `[n]` of nodes."""
+  return lambda self, states: getattr(self, table)[states[:, 0]]
 
 
 class OpenSpielGame(Game):
@@ -66,11 +71,10 @@ class OpenSpielGame(Game):
     self._parent = np.array([node.parent for node in nodes])
     self._action = np.array([node.label for node in nodes])
     self._chance = np.array([node.chance for node in nodes])
-    # Children by (node, action), for look-ups in bulk.
-    keys = self._parent * self.num_actions + self._action
-    self._child = 1 + np.argsort(keys[1:], kind="stable")
-    self._edge = keys[self._child]
-    self._first_edge = np.searchsorted(self._parent[self._child], np.arange(len(nodes) + 1))
+    below = np.arange(1, len(nodes))
+    self._children = sparse.csr_array(
+      (below, (self._parent[below], self._action[below])), (len(nodes), self.num_actions)
+    )
 
     self._possible = np.zeros((len(nodes), 2, h), bool)
     self._above = np.full((len(nodes), 2, h), -1)
@@ -83,7 +87,6 @@ class OpenSpielGame(Game):
         if i:
           self._above[i, p, numbers] = node.above[p]
     # Infostates change where any splits, or ends for another reason than public chance.
-    below = np.arange(1, len(self._parent))
     above, before = self._above[below], self._possible[self._parent[below]]
     renamed = (above >= 0) & (above != np.arange(h))
     moved = self._actor[self._parent[below]] != CHANCE
@@ -113,26 +116,22 @@ class OpenSpielGame(Game):
           scale = real[np.argmax(np.abs(real))]
           self._payoff_scale[i] = scale
           self._payoff_index[i] = payoffs.add(node, node.payoff / scale, 0.0)
-    self._pair_weights, self._payoffs = weights.stack(), payoffs.stack()
+    self._pair_weights, self._payoffs = np.stack(weights.tables), np.stack(payoffs.tables)
 
   # Public states.
 
   def initial_state(self):
     return np.array([0])
 
-  def actor(self, states):
-    return self._actor[states[:, 0]]
+  actor, pair_index, payoff_index, payoff_scale = map(
+    _by_node, ("_actor", "_pair_index", "_payoff_index", "_payoff_scale")
+  )
 
   def legal_actions(self, states):
-    legal, nodes = np.zeros((len(states), self.num_actions), bool), states[:, 0]
-    starts, counts = self._first_edge[nodes], np.diff(self._first_edge)[nodes]
-    rows = np.repeat(np.arange(len(nodes)), counts)
-    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    legal[rows, self._action[self._child[starts[rows] + offsets]]] = True
-    return legal
+    return (self._children[states[:, 0]] > 0).toarray()
 
   def _after(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    return self._child[np.searchsorted(self._edge, states[:, 0] * self.num_actions + actions)]
+    return self._children[states[:, 0], actions] if len(actions) else actions
 
   def next_states(self, states, actions):
     return self._after(states, actions)[:, None]
@@ -145,9 +144,6 @@ class OpenSpielGame(Game):
   def pair_weights(self):
     return self._pair_weights
 
-  def pair_index(self, states):
-    return self._pair_index[states[:, 0]]
-
   def chance(self, states, actions):
     after = self._after(states, actions)
     return self._chance[after], self._possible[after]
@@ -159,12 +155,6 @@ class OpenSpielGame(Game):
 
   def payoffs(self):
     return self._payoffs
-
-  def payoff_index(self, states):
-    return self._payoff_index[states[:, 0]]
-
-  def payoff_scale(self, states):
-    return self._payoff_scale[states[:, 0]]
 
   # What a network sees, and what a person reads.
 
@@ -217,25 +207,22 @@ class OpenSpielGame(Game):
 
 
 class _Tables:
-  """Different tables `[H, H]`, each kept once."""
+  """Different tables `[H, H]`, each kept once in `tables`."""
 
   def __init__(self, game: pyspiel.Game, num_infostates: int):
     self._game, self._h = game, num_infostates
     self._index: dict[bytes, int] = {}
-    self._tables: list[np.ndarray] = []
+    self.tables: list[np.ndarray] = []
 
   def add(self, node: SpielNode, values: np.ndarray | float, fill: float) -> int:
     table = np.full((self._h, self._h), fill)
     table[np.ix_(list(_numbers(node, 0)), list(_numbers(node, 1)))] = values
     table += 0.0  # no negative zeros
-    index = self._index.setdefault(table.tobytes(), len(self._tables))
-    if index == len(self._tables):
-      self._tables.append(table)
-      _check_size(self._game, "tables of pairs of infostates", len(self._tables) * self._h**2)
+    index = self._index.setdefault(table.tobytes(), len(self.tables))
+    if index == len(self.tables):
+      self.tables.append(table)
+      _check_size(self._game, "tables of pairs of infostates", len(self.tables) * self._h**2)
     return index
-
-  def stack(self) -> np.ndarray:
-    return np.stack(self._tables)
 
 
 def _numbers(node: SpielNode, player: int):
@@ -295,7 +282,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpielGame:
-  budget = Budget(game, max_bytes)
+  budget = histories.Budget(game, max_bytes)
   walked = histories.walk(game, max_histories=max_histories, budget=budget)
   left = budget.left
 
@@ -303,9 +290,7 @@ def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpi
     """Does it, `eager` if strings count while a player is not to move."""
     budget.left = left
     first, second = (histories.find_infostates(game, walked, p, eager=eager) for p in (0, 1))
-    known = first, second
-    time = histories.find_times(game, walked, known)
-    timeline = Timeline(walked, known, time, find_public_states(walked, known, time))
+    timeline = Timeline(game, walked, (first, second))
     return OpenSpielGame(game, PublicNodes(timeline, walked.action_names, budget), timeline)
 
   try:

@@ -11,6 +11,7 @@ import numpy as np
 import pyspiel
 
 from games.game import CHANCE, TERMINAL
+from rebel_jax.config import in_config_errors
 
 _PROBES = 64
 _HISTORY_BYTES = 500  # of a history, its strings apart
@@ -88,12 +89,9 @@ def load(game: str | pyspiel.Game) -> pyspiel.Game:
       close = difflib.get_close_matches(name, pyspiel.registered_names(), n=1)
       hint = f" (did you mean {close[0]!r}?)" if close else ""
       raise ValueError(f"game={game!r} is not a game of OpenSpiel{hint}")
-    try:
+    kinds, head = (pyspiel.SpielError, IndexError), f"game={game!r} cannot be loaded by OpenSpiel"
+    with in_config_errors(head, kinds, raises=ValueError):
       game = pyspiel.load_game(game)
-    except (pyspiel.SpielError, IndexError) as error:
-      raise ValueError(
-        f"game={game!r} cannot be loaded by OpenSpiel: {str(error).splitlines()[0]}"
-      ) from None
   if not isinstance(game, pyspiel.Game):
     raise ValueError(f"game={game!r} must be an OpenSpiel game or its name")
   if game.num_players() != 2:
@@ -348,52 +346,16 @@ def _longest_paths(game: pyspiel.Game, histories: SpielHistories, group: np.ndar
   for above, below in zip(group[histories.parent[1:]].tolist(), group[1:].tolist()):
     before[below].add(above)
   time = np.zeros(group.max() + 1, int)
-  try:
+  with in_config_errors(
+    f"game={game} cannot be put in an order in time that respects its information states: one "
+    "is both before and after another, so there is no public tree",
+    graphlib.CycleError,
+    reason=False,
+    raises=ValueError,
+  ):
     for number in graphlib.TopologicalSorter(before).static_order():
       time[number] = max((time[above] + 1 for above in before.get(number, ())), default=0)
-  except graphlib.CycleError:
-    raise ValueError(
-      f"game={game} cannot be put in an order in time that respects its information states: one "
-      "is both before and after another, so there is no public tree"
-    ) from None
   return time[group]
-
-
-def find_public_states(
-  histories: SpielHistories, infostates: tuple[Infostates, Infostates], time: np.ndarray
-) -> list[dict[int, int]]:
-  """Returns the public states: for each time, the number of each history's.
-
-  Two histories share a public state if a chain of histories leads from one to the other, each
-  of which some player cannot tell from the next, or if those below them do. SpielHistories are
-  present from the time after their parent's move to their own move; ends of the game are left
-  out.
-  """
-  alive = np.flatnonzero(histories.actor != TERMINAL)
-  parent = histories.parent
-  arrival = np.where(parent >= 0, time[np.maximum(parent, 0)] + 1, 0)
-  present: list[list[int]] = [[] for _ in range(int(time[alive].max(initial=0)) + 1)]
-  for index, start, stop in zip(alive.tolist(), arrival[alive].tolist(), time[alive].tolist()):
-    for moment in range(start, stop + 1):
-      present[moment].append(index)
-  # While a history waits, whose turn it is has not been noticed.
-  known = [(of.waiting.tolist(), of.of.tolist()) for of in infostates]
-  parents, arrivals, times = parent.tolist(), arrival.tolist(), time.tolist()
-  levels: list[dict[int, int]] = [{} for _ in present]
-  for moment in reversed(range(len(present))):
-    above: dict[Any, Any] = {}
-    for index in present[moment]:
-      acts = times[index] == moment
-      for player in (0, 1):
-        above[root_of(above, (player, known[player][acts][index]))] = root_of(above, index)
-    if moment + 1 < len(present):
-      for index, state in levels[moment + 1].items():
-        before = index if arrivals[index] <= moment else parents[index]
-        above[root_of(above, (2, state))] = root_of(above, before)
-    numbers: dict[Any, int] = {}
-    for index in present[moment]:
-      levels[moment][index] = numbers.setdefault(root_of(above, index), len(numbers))
-  return levels
 
 
 def root_of(above: dict[Any, Any], x: Any) -> Any:

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyspiel
 
-from games import CHANCE, TERMINAL, Game, PublicTree
+from games import CHANCE, TERMINAL, Array, Game, PublicTree
 from games.arrays import checked, integers
 from games.game import check_is_game
-from games.origin import check_tree_of
-from games.public_tree import Array
 from games.rules.leduc_poker import FIRST_CARD
+from games.tabulate import check_tree_of, children_of
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
@@ -195,8 +194,7 @@ def register_open_spiel(
   """
   if name in _REGISTRY:
     raise ValueError(f"name={name!r} already has a counterpart in OpenSpiel; choose another")
-  given = {} if action is None else {"action": action}
-  _REGISTRY[name] = Correspondence(load, infostates, **given)
+  _REGISTRY[name] = Correspondence(load, infostates, action or Correspondence.action)
 
 
 def load_game(game: Game) -> pyspiel.Game:
@@ -285,34 +283,24 @@ def _corresponding_moves(
   """
   if tree.infostate_parent is not None:
     raise ValueError(f"game={game.name!r} has hidden moves, which only from_game's games map")
-  parent, kind, action = (np.asarray(x).tolist() for x in (tree.parent, tree.kind, tree.action))
-  children: list[dict[int, int]] = [{} for _ in range(tree.num_nodes)]
-  for node in range(1, tree.num_nodes):
-    children[parent[node]][action[node]] = node
-  held: dict[tuple[int, ...], Held] = {}
-  first: dict[tuple[int, ...], pyspiel.State] = {}
+  kind, children = np.asarray(tree.kind).tolist(), children_of(tree)
   every = CHANCE in kind or len(comparison.deals) * tree.num_nodes <= _FEW
-  for deal, state, own in comparison.deals:
-    if every or any(own[p] not in {x[p] for x in held.values()} for p in (0, 1)):
-      held[deal], first[deal] = own, state
-  stack = [(0, first)]
+  stack, chosen = list[tuple[int, pyspiel.State, Held]](), list[Held]()
+  for _, first, own in comparison.deals:
+    if every or any(own[p] not in {x[p] for x in chosen} for p in (0, 1)):
+      chosen.append(own)
+      stack.append((0, first, own))
+  public, seen = np.asarray(tree.state), set[str]()
   while stack:
-    node, states = stack.pop()
-    mover, seen, here = kind[node], set[str](), np.asarray(tree.state)[node]
-    after: dict[int, int] = {}
-    below: dict[int, dict[tuple[int, ...], pyspiel.State]] = {}
-    for deal, state in states.items():
-      moves = comparison.moves(here, state, held[deal])
-      string = state.information_state_string(mover) if mover < CHANCE else ""
-      for spiel_action, ours in moves.items():
-        if spiel_action not in after:
-          after[spiel_action] = children[node][ours]
-          below[after[spiel_action]] = {}
-        if mover < CHANCE and string not in seen:
-          yield SpielMove(string, spiel_action, after[spiel_action], held[deal][mover])
-        below[after[spiel_action]][deal] = state.child(spiel_action)
-      seen.add(string)
-    stack += below.items()
+    node, state, held = stack.pop()
+    mover = kind[node]
+    string = state.information_state_string(mover) if mover < CHANCE else ""
+    for spiel_action, ours in comparison.moves(public[node], state, held).items():
+      child = int(children[node, ours])
+      if mover < CHANCE and string not in seen:
+        yield SpielMove(string, spiel_action, child, held[mover])
+      stack.append((child, state.child(spiel_action), held))
+    seen.add(string)
 
 
 @checked

@@ -12,11 +12,20 @@ import dataclasses
 import functools
 import re
 from collections import deque
+from typing import Any
 
 import numpy as np
+import pyspiel
 
 from games.game import CHANCE, TERMINAL
-from rebel_jax.open_spiel.histories import Budget, Infostates, SpielHistories, connected
+from rebel_jax.open_spiel.histories import (
+  Budget,
+  Infostates,
+  SpielHistories,
+  connected,
+  find_times,
+  root_of,
+)
 
 Key = tuple[int, int]  # an infostate, and the own action taken in it or `PASS`
 Keys = tuple[Key, Key]  # both players'
@@ -29,7 +38,7 @@ class Step:
   """One history's way through a public state: to the history after its move, or it waits.
 
   Attributes:
-    before, after: the histories.
+    after: the history that it leads to.
     actor: 0, 1 or `CHANCE`; `PASS` while the history waits.
     action: the last action of `after` unless the history waits.
     target: what it leads to: ("state", time, public state), or for an end of the game ("end",
@@ -38,7 +47,6 @@ class Step:
     unit: what each player knows once it has moved.
   """
 
-  before: int
   after: int
   actor: int
   action: int
@@ -48,19 +56,22 @@ class Step:
 
 
 class Timeline:
-  """The histories of a game in time, and what the players know of them."""
+  """The histories of a game in time, and what the players know of them.
+
+  Raises:
+    ValueError: see `find_times`.
+  """
 
   def __init__(
     self,
+    game: pyspiel.Game,
     histories: SpielHistories,
     infostates: tuple[Infostates, Infostates],
-    time: np.ndarray,
-    public: list[dict[int, int]],
   ):
+    time = find_times(game, histories, infostates)
     self.nature = histories.nature.tolist()
     self.payoff = histories.payoff.tolist()
     self._strings = histories.strings
-    self._public = public
     self._time = time.tolist()
     self._actor = histories.actor.tolist()
     self._action = histories.action.tolist()
@@ -69,6 +80,38 @@ class Timeline:
     order = np.argsort(histories.parent, kind="stable")
     starts = np.searchsorted(histories.parent[order], np.arange(len(histories) + 1))
     self._children, self._starts = order.tolist(), starts.tolist()
+    self._public = self._public_states(histories, time)
+
+  def _public_states(self, histories: SpielHistories, time: np.ndarray) -> list[dict[int, int]]:
+    """Returns the public states: for each time, the number of each history's.
+
+    Two histories share a public state if a chain of histories leads from one to the other, each
+    of which some player cannot tell from the next, or if those below them do. Histories are
+    present from the time after their parent's move to their own move; ends of the game are left
+    out.
+    """
+    parent, alive = histories.parent, np.flatnonzero(histories.actor != TERMINAL)
+    arrival = np.where(parent >= 0, time[np.maximum(parent, 0)] + 1, 0)
+    parents, arrivals = parent.tolist(), arrival.tolist()
+    present: list[list[int]] = [[] for _ in range(int(time[alive].max(initial=0)) + 1)]
+    for index in alive.tolist():
+      for moment in range(arrivals[index], self._time[index] + 1):
+        present[moment].append(index)
+    levels: list[dict[int, int]] = [{} for _ in present]
+    for moment in reversed(range(len(present))):
+      above: dict[Any, Any] = {}
+      for index in present[moment]:
+        # While a history waits, whose turn it is has not been noticed.
+        for known in enumerate(self.keys(index, moment)):
+          above[root_of(above, known)] = root_of(above, index)
+      if moment + 1 < len(present):
+        for index, state in levels[moment + 1].items():
+          before = index if arrivals[index] <= moment else parents[index]
+          above[root_of(above, (2, state))] = root_of(above, before)
+      numbers: dict[Any, int] = {}
+      for index in present[moment]:
+        levels[moment][index] = numbers.setdefault(root_of(above, index), len(numbers))
+    return levels
 
   def steps(self, members: list[int], moment: int) -> list[Step]:
     """Returns all ways through a public state, `members` its histories at that time."""
@@ -77,7 +120,7 @@ class Timeline:
       known = self.keys(before, moment)
       if self._time[before] > moment:
         target: Target = ("state", moment + 1, self._public[moment + 1][before])
-        steps.append(Step(before, before, PASS, PASS, target, known, known))
+        steps.append(Step(before, PASS, PASS, target, known, known))
         continue
       actor = self._actor[before]
       for after in self._children[self._starts[before] : self._starts[before + 1]]:
@@ -89,7 +132,7 @@ class Timeline:
           else ("state", moment + 1, self._public[moment + 1][after])
         )
         unit = replace_key(known, actor, (known[actor][0], action)) if moves else known
-        steps.append(Step(before, after, actor, action, target, known, unit))
+        steps.append(Step(after, actor, action, target, known, unit))
     return steps
 
   def keys(self, history: int, moment: int) -> Keys:

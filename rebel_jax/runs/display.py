@@ -24,9 +24,7 @@ from rich.text import Text
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import checkpoints_of
-from rebel_jax.config.allowed import ConfigError, RunError
-from rebel_jax.config.config import Config
-from rebel_jax.config.presets import paper_exploitability
+from rebel_jax.config import Config, ConfigError, RunError, paper_exploitability
 from rebel_jax.evaluation.measurement import Measurement
 
 CLOSED_PIPE = 13  # the number of SIGPIPE, where the system has it

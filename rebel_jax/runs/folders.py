@@ -1,21 +1,20 @@
-"""Folders of runs: a fresh one, the newest to resume, and no writing over another run."""
+"""Places of runs: options, a fresh folder, the newest to resume, no writing over another run."""
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import PRUNED, checkpoints_of, is_unfinished, read_about
-from rebel_jax.config import allowed
-from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config import Config, ConfigError, allowed
 
 RUNS = "runs"
 # What a run writes into its folder.
@@ -36,6 +35,35 @@ CHANGEABLE = frozenset(
     "final_iterations",
   }
 )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+  """Options of a command that trains: they change nothing of what a configuration trains.
+
+  Attributes:
+    output_dir: Folder for configuration, metrics, checkpoints and figure; None for a new
+      runs/PRESET-N.
+    resume: Go on with the run in output_dir, or in the newest folder of runs/, with its settings;
+      those that change what is trained must stay, but for the iterations of searches.
+    checkpoint_every: Seconds between checkpoints, beside those after evaluations.
+    num_devices: Devices to train on, None for all; each core of a CPU counts as one, as long as it
+      has 16 lanes to serve.
+    module: Module, or .py file, to import first: it registers a game, a network, an optimizer or a
+      writer of your own.
+    writers: What gets each row of metrics beside metrics.jsonl: csv, tensorboard, or what was
+      registered.
+    tensorboard: Write the metrics as TensorBoard event files too, as writers tensorboard does; this
+      needs the extra rebel-jax[tensorboard].
+  """
+
+  output_dir: Annotated[str | None, allowed.optional(allowed.path("folder"))] = None
+  resume: bool = False
+  checkpoint_every: Annotated[float, allowed.number()] = 60.0
+  num_devices: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
+  module: Annotated[str | None, allowed.optional(allowed.text("MODULE"))] = None
+  writers: Annotated[tuple[str, ...], allowed.several(allowed.WRITERS)] = ()
+  tensorboard: bool = False
 
 
 class Resumable(NamedTuple):
@@ -118,7 +146,9 @@ def make_folder(preset: str, output_dir: str | None) -> Path:
 
 def _written(path: Path) -> contextlib.AbstractContextManager[None]:
   """Raises a ConfigError where a run cannot write to its folder."""
-  return in_config_errors(f"output_dir={str(path)!r} must be a folder that can be written", OSError)
+  return allowed.in_config_errors(
+    f"output_dir={str(path)!r} must be a folder that can be written", OSError
+  )
 
 
 def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
@@ -180,6 +210,9 @@ def lock(folder: Path) -> Iterator[None]:
   used = f"output_dir={str(folder)!r} is in use by another run; choose another folder"
   with file:
     # Some file systems are without locks.
-    with contextlib.suppress(OSError), in_config_errors(used, BlockingIOError, reason=False):
+    with (
+      contextlib.suppress(OSError),
+      allowed.in_config_errors(used, BlockingIOError, reason=False),
+    ):
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     yield

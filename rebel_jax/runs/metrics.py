@@ -9,7 +9,6 @@ import contextlib
 import csv
 import dataclasses
 import json
-import math
 import os
 import platform
 import subprocess
@@ -25,11 +24,8 @@ import optax
 
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
-from rebel_jax.devices import share
+from rebel_jax.config import Config, ConfigError, DeepCFR, allowed
 from rebel_jax.training.loop import Report, TrainState
-from rebel_jax.training.targets.target import LearnerStats
 
 Commands = list[dict[str, Any]]
 
@@ -203,46 +199,32 @@ class Chunk:
   Attributes:
     examples, gradient_steps: how many there were before these steps.
     steps, seconds: how many they are, and how long they took.
-    sums: sums of what they measured, in the places of `Report`; None without steps.
+    sums: sums of what they measured, in the order of a `Report`'s arrays; none without steps.
   """
 
   examples: int
   gradient_steps: int
   steps: int = 0
   seconds: float = 0.0
-  sums: Any = None
+  sums: list[float] = dataclasses.field(default_factory=list)
 
-  @classmethod
-  def of(cls, fields: dict[str, Any]) -> "Chunk":
-    """Returns the chunk that `dataclasses.asdict` gave, after JSON held it."""
-    sums = fields["sums"]
-    if sums is not None:
-      sums = Report(*sums)
-      learned = {name: LearnerStats(*stats) for name, stats in sums.learned.items()}
-      sums = sums._replace(learned=learned)
-    return cls(**fields | {"sums": sums})
-
-  def add(self, report: Report, steps: int, seconds: float) -> None:
-    """Adds the `steps` of one call of `Trainer.run`.
+  def add(self, report: Report, steps: int, seconds: float) -> Report:
+    """Adds the `steps` of one call of `Trainer.run`, and returns the means over all of its steps.
 
     Steps are added one after the other, so the sums are the same bit for bit wherever calls end.
     """
-
-    def add(total: float, each: jax.Array) -> float:
-      return float(np.cumsum([total, *np.asarray(each)[:steps].tolist()])[-1])
-
-    before = jax.tree.map(lambda _: 0.0, report) if self.sums is None else self.sums
-    self.sums = jax.tree.map(add, before, report)
+    measured, structure = jax.tree.flatten(report)
+    self.sums = [
+      float(np.cumsum([total, *np.asarray(each)[:steps].tolist()])[-1])
+      for total, each in zip(self.sums or [0.0] * len(measured), measured)
+    ]
     self.steps, self.seconds = self.steps + steps, self.seconds + seconds
-
-  def means(self) -> Report:
-    """Returns the means over its steps."""
-    return jax.tree.map(lambda total: total / self.steps, self.sums)
+    return jax.tree.unflatten(structure, [total / self.steps for total in self.sums])
 
 
-def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
+def make_row(chunk: Chunk, means: Report, state: TrainState, config: Config) -> dict[str, Any]:
   """Returns the row of metrics of a chunk that ends in `state`, without `seconds`."""
-  means, taken = chunk.means(), gradient_steps(state)
+  taken = gradient_steps(state)
   step, solves = int(state.step), int(state.solves)
   made = int(state.replay[target_of_values(state.replay)].added.sum())
   in_buffer = min(made, config.learning.buffer_size)
@@ -258,7 +240,7 @@ def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
     # Deep CFR's memory keeps any of all examples, as many of the first as of the last.
     "buffer_age": buffer_age(made if isinstance(config.search, DeepCFR) else in_buffer, made, step),
     "leaves_per_iteration": means.rows,
-    "device_memory_bytes": devices.device_memory(),
+    "device_memory_bytes": devices.memory()[0],
   }
 
 
@@ -324,12 +306,11 @@ class Pace:
 
   Attributes:
     config: of the run as it is to end: its examples are fewer if it was shortened.
-    shortened: whether it was.
     evaluation: what the latest evaluation before the last took, 0 if there was none.
   """
 
   def __init__(self, config: Config):
-    self.config, self.shortened = config, False
+    self.config = self._whole = config
     self.evaluation = self._seconds = self._work = 0.0
 
   def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
@@ -349,7 +330,7 @@ class Pace:
     """
     config = config or self.config
     if not self._work:
-      return math.inf
+      return np.inf
     steps = work(config, config.num_steps) - work(config, step)
     return steps * self._seconds / self._work + self.evaluation * _evaluations(config, step)
 
@@ -379,16 +360,15 @@ class Pace:
       Whether it did.
     """
     limit = self.config.schedule.max_seconds
-    if self.shortened or limit is None:
+    if self.config is not self._whole or limit is None:
       return False
     examples, seconds = 0, _CAREFULLY * (limit - elapsed)
     if elapsed >= _LOOK * limit and self.left(step) > seconds > 0:
       examples = self.affordable(step, seconds)
-    examples = share(examples)
-    self.shortened = examples > 0
-    if self.shortened:
+    examples = devices.share(examples)
+    if examples:
       self.config = self.config.replace(examples=examples)
-    return self.shortened
+    return examples > 0
 
 
 def _evaluations(config: Config, step: int) -> int:

@@ -14,12 +14,7 @@ import jax
 
 from rebel_jax import devices
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.checkpoint import CheckpointManager
-from rebel_jax.config import allowed
-from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import name_of, paper_exploitability
-from rebel_jax.devices import agree, share
+from rebel_jax.config import Config, ConfigError, allowed, name_of, paper_exploitability
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import folders, metrics
@@ -37,8 +32,6 @@ from rebel_jax.runs.display import (
   resume_command,
   summary,
 )
-from rebel_jax.runs.metrics import Chunk, Pace, all_finite, gradient_steps, make_row
-from rebel_jax.runs.options import RunOptions
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
 from solvers.xla import return_memory
@@ -70,7 +63,7 @@ class Result(NamedTuple):
 
 def train(
   config: Config,
-  options: RunOptions | None = None,
+  options: folders.RunOptions | None = None,
   *,
   started: float | None = None,
   display: Display | None = None,
@@ -105,7 +98,7 @@ def train(
       the memory of the device does not suffice; the last checkpoint is from before.
   """
   started = time.monotonic() if started is None else started
-  options = options or RunOptions()
+  options = options or folders.RunOptions()
   with contextlib.ExitStack() as stack:
     shown = stack.enter_context(display or Display(quiet=True))
     signals = stack.enter_context(Signals())
@@ -166,7 +159,7 @@ class _Run:
     self,
     setup: Setup,
     state: TrainState,
-    options: RunOptions,
+    options: folders.RunOptions,
     folder: Path,
     about: dict[str, Any],
     started: float,
@@ -179,17 +172,23 @@ class _Run:
     self.table, self.state = place(setup.table, setup.mesh), state
     self.step = int(state.step)
     self.examples = 2 * int(state.solves)
-    self.manager = CheckpointManager(folder)
+    self.manager = checkpoint.CheckpointManager(folder)
     self.log = metrics.MetricsLog(
       folder, about.get("metrics_bytes", 0), about.get("metrics_checksum", 0)
     )
     names = (*options.writers, *["tensorboard"] * options.tensorboard) * (jax.process_index() == 0)
     self.writers: list[Any] = [allowed.WRITERS[x](folder, self.step) for x in dict.fromkeys(names)]
-    forged = f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk"
-    kinds = AttributeError, KeyError, TypeError
-    with in_config_errors(forged, kinds, reason=False):
+    with allowed.in_config_errors(
+      f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk",
+      (AttributeError, KeyError, TypeError),
+      reason=False,
+    ):
       self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
-      self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
+      self.chunk = self._new_chunk()
+      if about:  # whose sums may be in lists of lists, as earlier versions kept them
+        self.chunk = metrics.Chunk(
+          **about["chunk"] | {"sums": jax.tree.leaves(about["chunk"]["sums"])}
+        )
     self.measure: Callable[..., Measurement] = make_evaluator(self.config, setup).measure
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
@@ -199,7 +198,7 @@ class _Run:
     self.saved_at = time.monotonic()
     self.num_steps = 1  # that take about a second: so often signals and the clock are looked at
     self.trainer: Trainer | None = None  # of the last call, once this command has trained
-    self.pace = Pace(setup.config)
+    self.pace = metrics.Pace(setup.config)
     self.limit = self.config.schedule.max_seconds or math.inf  # of this command
 
   def elapsed(self) -> float:
@@ -247,11 +246,11 @@ class _Run:
     for writer in self.writers:
       getattr(writer, "close", lambda: None)()
 
-  def _new_chunk(self) -> Chunk:
-    return Chunk(self.examples, gradient_steps(self.state))
+  def _new_chunk(self) -> metrics.Chunk:
+    return metrics.Chunk(self.examples, metrics.gradient_steps(self.state))
 
   def _over(self) -> bool:
-    return self.step >= self.pace.config.num_steps or agree(self.elapsed() >= self.limit)
+    return self.step >= self.pace.config.num_steps or devices.agree(self.elapsed() >= self.limit)
 
   def _interrupted(self) -> bool:
     if self.display.closed and not self.signals.received:
@@ -261,7 +260,7 @@ class _Run:
   def _advance(self) -> bool:
     """Takes some steps and closes the chunk if they complete it; returns whether to go on."""
     config = self.config
-    if agree(self._interrupted()):
+    if devices.agree(self._interrupted()):
       return self._leave()
     if self.pace.shorten(self.step, self.elapsed()):
       shorter = self.pace.config
@@ -273,7 +272,7 @@ class _Run:
       )
     if self.step < self._row_at():
       self._take_steps()
-      if agree(time.monotonic() - self.saved_at >= self.options.checkpoint_every):
+      if devices.agree(time.monotonic() - self.saved_at >= self.options.checkpoint_every):
         self._save()
     over = self._over()
     return self._close_chunk(over) if over or self.step >= self._row_at() else True
@@ -308,7 +307,7 @@ class _Run:
         )
       self.display.show("training", self._fraction(), "compiling")
     ends = [end - self.step for end in (self._row_at(), setup.config.late_step) if end > self.step]
-    num_steps = share(min(self.num_steps, MOST_STEPS, *ends))
+    num_steps = devices.share(min(self.num_steps, MOST_STEPS, *ends))
     # The state is whole until it is donated to the program that computes the next.
     whole = lambda: not any(x.is_deleted() for x in jax.tree.leaves(self.state))  # noqa: E731
     with self.signals.raising(self._leave, whole):
@@ -327,8 +326,8 @@ class _Run:
     self.pace.add(first - 1, self.step, seconds, compiled=compiles)
     self.num_steps = max(1, min(2 * self.num_steps, int(num_steps / max(seconds, 1e-6))))
     self.trainer = trainer
-    self.chunk.add(report, num_steps, seconds)
-    self.row = make_row(self.chunk, self.state, self.config)
+    means = self.chunk.add(report, num_steps, seconds)
+    self.row = metrics.make_row(self.chunk, means, self.state, self.config)
     self.row["seconds"] = self._seconds()
     self._check_finite(self.row, f", in the steps from {first} on")
     left = min(self.pace.left(self.step), self.limit - self.elapsed())
@@ -356,7 +355,7 @@ class _Run:
       for name, value in row.items()
       if isinstance(value, float) and not math.isfinite(value)
     ]
-    if not wrong and not all_finite(self.state.params):
+    if not wrong and not metrics.all_finite(self.state.params):
       wrong = ["networks' parameters are not finite"]
     if wrong:
       raise RunError(
@@ -429,9 +428,9 @@ class _Run:
           row = self._measure(final)
       except (Interrupted, RunError) as error:
         ended = error
-    if agree(isinstance(ended, Interrupted)):
+    if devices.agree(isinstance(ended, Interrupted)):
       raise Interrupted
-    if agree(ended is not None):
+    if devices.agree(ended is not None):
       raise ended or RunError("training stopped, for the reason that the first process says")
     return row
 
@@ -445,12 +444,11 @@ class _Run:
       self.display.show("evaluating", done / total, f"{what}, {done:,} of {total:,} {unit}{more}")
 
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
-    try:
+    stopped = f": training stopped at step {self.step}"
+    with allowed.in_config_errors("", ConfigError, raises=RunError, then=stopped):
       measured = self.measure(
         params, (self.config.seed + self.step) % 2**32, final=final, show=show
       )
-    except ConfigError as error:
-      raise RunError(f"{error}: training stopped at step {self.step}") from None
     self._check_finite(measured.row)
     self.exploitability = measured.exploitability
     self.display.clear()

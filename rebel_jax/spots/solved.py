@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
+import psutil
 import tyro
 
 import solvers
@@ -26,9 +27,11 @@ from games.poker.lines.lines import DECISION, betting_lines
 from games.poker.lines.rounding import Columns, Shape
 from games.poker.notation import parse_donk, parse_range, parse_sizes
 from rebel_jax.checkpoints import files
-from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.devices import memory_limit
+from rebel_jax.config import ConfigError, allowed, in_config_errors
+from rebel_jax.devices import memory
+from rebel_jax.spots.values import Values
+from solvers.resolving import frequency_bounds
+from solvers.sweeps.problem import Lock
 
 _BOARDS = (3, 4, 5)  # cards
 PLAYERS = ("OOP", "IP")
@@ -51,9 +54,15 @@ class Spot:
     donk_bets: Sizes of a first bet into who bet last on the street before, with | between streets
       after the first; - for none.
     near_all_in: Bets of at least this percentage of the chips left become all-in.
+    add_all_in: All-in is a move wherever the chips left are at most this percentage of the pot.
+    merge: Of two sizes whose pots after a call differ by at most this percentage the one listed
+      first is kept.
     min_bet: The smallest bet, in chips.
     rake: Percentage of every pot that the house takes.
     rake_cap: The most that it takes, in chips.
+    lock: Frequencies that a player's whole range keeps to, the rest solved around them, such as
+      "bet 66: fold 0.6, call 0.3; check, check, *: bet 66 1"; * is any card, and moves that are not
+      named share what is left.
     ranks, suits: the deck.
   """
 
@@ -67,9 +76,12 @@ class Spot:
   ip_bets: Annotated[str | None, allowed.optional(TEXT)] = None
   donk_bets: Annotated[str | None, allowed.optional(TEXT)] = None
   near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
+  add_all_in: Annotated[float | None, allowed.optional(allowed.number(100_000))] = None
+  merge: Annotated[float | None, allowed.optional(allowed.number(100))] = None
   min_bet: Annotated[int, allowed.integer(1)] = 1
   rake: Annotated[float, allowed.number(50, zero=True)] = 0.0
   rake_cap: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
+  lock: Annotated[str | None, allowed.optional(TEXT)] = None
   ranks: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = RANKS
   suits: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = SUITS
 
@@ -87,7 +99,7 @@ class Spot:
       raise ValueError(f"board={self.board!r} holds {len(board)} cards; a spot has 3, 4 or 5")
     deals = (1,) * (_BOARDS[-1] - len(board))
     for name, least in (("pot", 2), ("stack", 1), ("min_bet", 1)):
-      check_chips(name, getattr(self, name), at_least=least)
+      check_chips(name, getattr(self, name), least=least)
     half = self.pot // 2
     rules = Betting(
       (half + self.stack,) * 2,
@@ -115,12 +127,15 @@ class Spot:
     sizes = {
       name: parse_sizes(x, rounds, field=name) for name, x in fields.items() if x is not None
     }
-    near = None if self.near_all_in is None else self.near_all_in / 100
+    shares: Any = {
+      name: None if getattr(self, name) is None else getattr(self, name) / 100
+      for name in ("near_all_in", "add_all_in", "merge")
+    }
     first, second = (sizes.get(name, sizes["bets"]) for name in ("oop_bets", "ip_bets"))
     donk = None
     if self.donk_bets is not None:
       donk = parse_donk(self.donk_bets, rounds, field="donk_bets")
-    return BetSizes(first, all_in=False, near_all_in=near, second=second, donk=donk)
+    return BetSizes(first, all_in=False, second=second, donk=donk, **shares)
 
 
 @functools.lru_cache(maxsize=16)
@@ -192,6 +207,11 @@ class SolvedSpot:
     """The places of nodes among the lines."""
     return Follower(self.lines, self.columns)
 
+  @functools.cached_property
+  def values(self) -> Values:
+    """Reach and values at all nodes."""
+    return Values(self.lines, self.columns, self.policy)
+
   @property
   def percent(self) -> float:
     """The exploitability in percent of the pot."""
@@ -241,7 +261,8 @@ class SolvedSpot:
     """Returns the node after a line of play, such as `bet 66, call, 2c, check`.
 
     Args:
-      line: moves and cards, separated by commas; empty for the start. `all-in` bets all chips.
+      line: moves and cards, separated by commas; empty for the start. `all-in` bets all chips, `*`
+        is any card.
 
     Raises:
       ConfigError: a move or card is not there.
@@ -255,6 +276,8 @@ class SolvedSpot:
       most = self.game.amounts(state).max() == state[0, betting.STACK]
       if wanted in ("all-in", "allin", "a") and self.mover(node) < CHANCE and most:
         wanted = list(names)[-1]  # the largest
+      if wanted == "*" and self.mover(node) == CHANCE:
+        wanted = next(iter(names))
       if wanted not in names:
         there = ", ".join(below) if len(below) else "nothing, as the hand is over"
         raise ConfigError(f"node={line!r} holds {word!r}, and possible there is: {there}")
@@ -265,6 +288,32 @@ class SolvedSpot:
     """Returns the node after a burned card, which no one sees, if that is next."""
     below = self.children(node)
     return below["burn"] if list(below) == ["burn"] else node
+
+  def lock(self) -> Lock | None:
+    """Returns what the spot's lock holds lines to, `[lines, 1]`; None without one.
+
+    Raises:
+      ConfigError: it is not understood, or its frequencies are not allowed.
+    """
+    if self.spot.lock is None:
+      return None
+    starts = np.cumsum([0, *(level.size for level in self.lines.levels)])
+    rows = [np.zeros((starts[-1], 1)), *np.ones((2, starts[-1], 1))]
+    with in_config_errors(f"lock={self.spot.lock!r}"):
+      for part in filter(str.strip, self.spot.lock.split(";")):
+        line, _, wanted = part.partition(":")
+        node = self.find(line)
+        below, place = self.children(node), self.follower.follow(node)
+        if self.mover(node) >= CHANCE or line.count("*") != place.street:
+          raise ValueError(f"{line.strip()!r} must lead to a move, with * for each card")
+        moves = dict(item.strip().rpartition(" ")[::2] for item in wanted.split(","))
+        if not moves.keys() <= below.keys():
+          raise ValueError(f"{wanted.strip()!r} holds another move than {', '.join(below)}")
+        held = {below[move][-1]: float(share) for move, share in moves.items()}
+        places = {child[-1]: self.follower.step(place, child[-1]) for child in below.values()}
+        for row, bounds in zip(rows, frequency_bounds([*places], held)):
+          row[[starts[x.level] + x.row for x in places.values()], 0] = bounds
+    return Lock(*rows)
 
   @checked
   def line(self, node: Node) -> str:
@@ -335,7 +384,8 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
       raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMAT}")
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
-  check_fits(spot.game(), gigabytes)  # before anything of its size is made
+  # Before anything of its size is made; on the host, so that no device is started.
+  check_fits(spot.game(), gigabytes or 0.75e-9 * psutil.virtual_memory().total)
   made = prepare(spot)
   rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
   moved = {f"level_{i}": i for i, x in enumerate(made.lines.levels) if x.mover is not None}
@@ -369,6 +419,7 @@ def solve(
   progress: Callable[[int, float], bool | None] | None = None,
   shape: Shape | None = None,
   devices: Sequence[jax.Device] | None = None,
+  half_tables: bool = False,
 ) -> SolvedSpot:
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
@@ -385,6 +436,7 @@ def solve(
     shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more
       than they have.
     devices: as of `solvers.solve`.
+    half_tables: keep sums of flops and turns in 16 bits; rivers have none that large.
 
   Raises:
     ConfigError: a setting of the spot is not allowed.
@@ -403,6 +455,8 @@ def solve(
     num_iterations=max_iterations,
     progress=look,
     devices=devices,
+    tables="float16" if half_tables and made.game.deals else None,
+    locked=made.lock(),
   )
   return made.with_policy(
     found.average_policy, found.iterations, found.exploitability, places=places
@@ -411,7 +465,7 @@ def solve(
 
 _MOST_LINES = 1_000_000
 # Bytes, as measured on a flop of 184 and 269 hands (docs/results/poker.md).
-_OF_EDGE = 12  # two tables, and the policy at the end
+_OF_EDGE = 12, 8  # two tables, in 32 or 16 bits, and the policy at the end
 _OF_COLUMN = 60  # of the last round: beliefs, strengths, places of sorted hands
 _OF_ARRIVAL = 12  # a line that comes to the last round, and a column
 _OF_PROGRAM = 0.3e9
@@ -439,7 +493,7 @@ class Size(NamedTuple):
 
 @in_config_errors()
 @checked
-def measure(game: Holdem) -> Size:
+def measure(game: Holdem, half_tables: bool = False) -> Size:
   """Returns how large a spot is with the ranges of its prior; nothing of that size is made.
 
   Raises:
@@ -455,24 +509,25 @@ def measure(game: Holdem) -> Size:
   edges = sum(x.size * widths[x.street][x.mover] for x in levels if x.mover is not None)
   last = len(boards) - 1
   arrivals = next(x.size for x in levels if x.street == last)
-  needed = _OF_EDGE * edges + sum(widths[last]) * (_OF_COLUMN + _OF_ARRIVAL * arrivals)
+  needed = _OF_EDGE[half_tables] * edges + sum(widths[last]) * (_OF_COLUMN + _OF_ARRIVAL * arrivals)
   lines = sum(level.size for level in levels)
   return Size(lines, len(boards[last].cards), edges, (needed + _OF_PROGRAM) / 1e9)
 
 
 @checked
-def check_fits(game: Holdem, gigabytes: float | None = None) -> Size:
+def check_fits(game: Holdem, gigabytes: float | None = None, half_tables: bool = False) -> Size:
   """Returns how large a spot is.
 
   Args:
     game: the rules.
     gigabytes: how much memory it may take; None for three quarters of the machine's that solves.
+    half_tables: as of `solve`.
 
   Raises:
     ConfigError: it takes more.
   """
-  size = measure(game)
-  limit = 0.75e-9 * (memory_limit() or math.inf) if gigabytes is None else gigabytes
+  size = measure(game, half_tables)
+  limit = 0.75e-9 * (memory()[1] or math.inf) if gigabytes is None else gigabytes
   if size.gigabytes > limit:
     raise ConfigError(
       f"board of {len(game.board)} cards with these bets and ranges makes {size.sentence()}, which "

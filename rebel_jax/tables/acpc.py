@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from games.arrays import Player, checked, short
 from games.poker.holdem import Holdem
-from rebel_jax.config.allowed import in_config_errors
+from rebel_jax.config import in_config_errors
 from rebel_jax.tables.chips import (
   Call,
   ChipMatchResult,

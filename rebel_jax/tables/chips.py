@@ -12,10 +12,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from games.arrays import Player, checked, is_whole, short
-from games.poker import BetSizes, betting
-from games.poker.betting import Betting
-from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck, evaluate
-from games.poker.holdem import Holdem
+from games.poker import (
+  NUM_HOLE_CARDS,
+  RANKS,
+  SUITS,
+  BetSizes,
+  Betting,
+  Deck,
+  Holdem,
+  betting,
+  evaluate,
+)
 from solvers import validation
 
 Cards = tuple[int, ...]
@@ -101,7 +108,7 @@ def make_rules(
   """
   blinds = (small_blind, big_blind)
   for name, chips in (("small_blind", small_blind), ("big_blind", big_blind)):
-    betting.check_chips(name, chips, at_least=1)
+    betting.check_chips(name, chips)
   if small_blind > big_blind:
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 
 from games import TERMINAL, Game
 from rebel_jax.training import replay as replays
-from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played, SelfPlayStats, where_lanes
 from solvers import GTCFR, StateFunction
 from solvers.growing import (
@@ -71,7 +70,7 @@ class ChainLanes(NamedTuple):
   left: Left | None
   plays_on: jax.Array | None
   trail: Trail | None
-  waiting: Replay
+  waiting: replays.Replay
   taken: jax.Array
 
 

@@ -9,11 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
 from rebel_jax.training import replay as replays
 from rebel_jax.training.chain_play import ChainLanes, ChainPlay
-from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes, SelfPlay
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
 from solvers import tuning
@@ -42,7 +40,7 @@ class TrainState(NamedTuple):
   params: dict[str, Any]
   optimizer_state: dict[str, Any]
   lanes: Any
-  replay: dict[str, Replay]
+  replay: dict[str, replays.Replay]
   keys: jax.Array
   step: jax.Array
   solves: jax.Array
@@ -113,17 +111,61 @@ class Trainer:
     inputs = self, mesh, np.int32(1), table, state
     return _runs.of(self.work(table, mesh), *inputs).lower(*inputs).compile()
 
-  def kept(self, target: Target) -> Any:
-    """Returns shapes and dtypes of what the target's buffer holds of an example."""
-    return target.example
-
   def share(self, target: Target) -> int:
     """Returns how many examples of a gradient step are one device's."""
     return target.learner.batch_size // jax.lax.psum(1, DEVICES)
 
   def step(self, table: Any, state: TrainState) -> tuple[TrainState, Report]:
     """Takes a step on one device: generates, stores and learns."""
-    return _step(self, table, state)
+    key, play_key, sample_key = jax.random.split(state.keys, 3)
+    played = self.self_play.step(table, state.lanes, state.params, play_key)
+    replay, held_out = {}, {}
+    for target in self.targets:
+      examples, valid = target.examples_of(played.searched)
+      if target.held_out:
+        error = target.loss(state.params[target.name], examples, valid)
+        held_out[target.name] = jax.lax.pmean(error, DEVICES)
+      replay[target.name] = replays.add(state.replay[target.name], examples, valid)
+    stats = jax.lax.psum(played.stats, DEVICES)
+    solves = state.solves + stats.solves
+    fewest = jnp.stack([buffer.added for buffer in replay.values()]).min()
+    ready = (solves >= self.min_solves) & (jax.lax.pmin(fewest, DEVICES) > 0)
+
+    def learn(target, key, learned):
+      batch = replays.sample(replay[target.name], key, self.share(target))
+      return learn_once(self, target, batch, *learned)
+
+    def learn_all(i, learned):
+      key = jax.random.fold_in(sample_key, i)
+      return {t.name: learn(t, key, learned[t.name]) for t in self.targets}
+
+    learned = {
+      name: (params, state.optimizer_state[name], nothing())
+      for name, params in state.params.items()
+    }
+    # A loop of no turns rather than a branch, so that devices stay in step.
+    turns = jnp.where(ready, self.learn_steps, 0)
+    if self.per_solve:  # no example is used more than so often, on average
+      counts = (state.solves, solves)
+      before, now = (jnp.floor(x.astype(float) * self.per_solve) for x in counts)
+      turns = jnp.where(ready, now - before, 0.0).astype(jnp.int32)
+    old = learned
+    if self.per_solve or tuning.on_cpu():
+      learned = jax.lax.fori_loop(0, turns, learn_all, old)
+    else:  # an accelerator would wait for the host to read the number of turns
+      learned = jax.lax.fori_loop(0, self.learn_steps, learn_all, old)
+      learned = jax.tree.map(lambda x, y: jnp.where(ready, x, y), learned, old)
+    params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))
+    state = TrainState(
+      params=params,
+      optimizer_state=optimizer_state,
+      lanes=played.lanes,
+      replay=replay,
+      keys=key,
+      step=state.step + 1,
+      solves=solves,
+    )
+    return state, Report(means, held_out, stats.solves, stats.rows)
 
   def work(self, table: Any, mesh: Mesh) -> Work:
     """Returns the kind of work that dominates self-play; it decides how that is compiled."""
@@ -132,12 +174,14 @@ class Trainer:
 
 def place(table: Any, mesh: Mesh) -> Any:
   """Returns the subgames on every device of `mesh`, lest `Trainer.run` copy them anew."""
-  return jax.device_put(table, NamedSharding(mesh, P()))
+  return jax.device_put(table, NamedSharding(mesh, jax.P()))
 
 
 def specs() -> Any:
   """Returns the sharding of each part of the state, as a `TrainState` of specs."""
-  return TrainState._make(P(DEVICES) if name in PER_DEVICE else P() for name in TrainState._fields)
+  return TrainState._make(
+    jax.P(DEVICES) if name in PER_DEVICE else jax.P() for name in TrainState._fields
+  )
 
 
 def shardings(state: TrainState, mesh: Mesh) -> TrainState:
@@ -161,18 +205,15 @@ def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> Tr
   params_key, play_key = jax.random.split(jax.random.key(seed))
   params = init_params(trainer.targets, params_key)
 
-  def on_each(x):
-    return jnp.broadcast_to(x, (num_devices, *x.shape))
-
   lane_keys = jax.random.split(jax.random.fold_in(play_key, 1), num_devices)
   replay = {
-    t.name: replays.make_replay(trainer.kept(t), trainer.buffer_size) for t in trainer.targets
+    t.name: replays.make_replay(t.kept or t.example, trainer.buffer_size) for t in trainer.targets
   }
   return TrainState(
     params=params,
     optimizer_state={t.name: t.learner.optimizer().init(params[t.name]) for t in trainer.targets},
     lanes=jax.vmap(functools.partial(trainer.self_play.init, table))(lane_keys),
-    replay=jax.tree.map(on_each, replay),
+    replay=jax.tree.map(lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), replay),
     keys=jax.random.split(play_key, num_devices),
     step=jnp.zeros((), jnp.int32),
     solves=jnp.zeros((), jnp.int32),
@@ -185,8 +226,8 @@ def _run_on_mesh(trainer: Trainer, mesh: Mesh, num_steps: jax.Array, table, stat
   return jax.shard_map(
     functools.partial(_run_on_device, trainer),
     mesh=mesh,
-    in_specs=(P(), P(), specs()),
-    out_specs=(specs(), P()),
+    in_specs=(jax.P(), jax.P(), specs()),
+    out_specs=(specs(), jax.P()),
     check_vma=False,
   )(num_steps, table, state)
 
@@ -225,57 +266,6 @@ def learn_once(
   params, optimizer_state, new = target.update(params, optimizer_state, batch, DEVICES)
   means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, new)
   return params, optimizer_state, means
-
-
-def _step(trainer: Trainer, table: Any, state: TrainState) -> tuple[TrainState, Report]:
-  key, play_key, sample_key = jax.random.split(state.keys, 3)
-  played = trainer.self_play.step(table, state.lanes, state.params, play_key)
-  replay, held_out = {}, {}
-  for target in trainer.targets:
-    examples, valid = target.examples_of(played.searched)
-    if target.held_out:
-      error = target.loss(state.params[target.name], examples, valid)
-      held_out[target.name] = jax.lax.pmean(error, DEVICES)
-    replay[target.name] = replays.add(state.replay[target.name], examples, valid)
-  stats = jax.lax.psum(played.stats, DEVICES)
-  solves = state.solves + stats.solves
-  fewest = jnp.stack([buffer.added for buffer in replay.values()]).min()
-  ready = (solves >= trainer.min_solves) & (jax.lax.pmin(fewest, DEVICES) > 0)
-
-  def learn(target, key, learned):
-    batch = replays.sample(replay[target.name], key, trainer.share(target))
-    return learn_once(trainer, target, batch, *learned)
-
-  def learn_all(i, learned):
-    key = jax.random.fold_in(sample_key, i)
-    return {t.name: learn(t, key, learned[t.name]) for t in trainer.targets}
-
-  learned = {
-    name: (params, state.optimizer_state[name], nothing()) for name, params in state.params.items()
-  }
-  # A loop of no turns rather than a branch, so that devices stay in step.
-  turns = jnp.where(ready, trainer.learn_steps, 0)
-  if trainer.per_solve:  # no example is used more than so often, on average
-    counts = (state.solves, solves)
-    before, now = (jnp.floor(x.astype(float) * trainer.per_solve) for x in counts)
-    turns = jnp.where(ready, now - before, 0.0).astype(jnp.int32)
-  old = learned
-  if trainer.per_solve or tuning.on_cpu():
-    learned = jax.lax.fori_loop(0, turns, learn_all, old)
-  else:  # an accelerator would wait for the host to read the number of turns
-    learned = jax.lax.fori_loop(0, trainer.learn_steps, learn_all, old)
-    learned = jax.tree.map(lambda x, y: jnp.where(ready, x, y), learned, old)
-  params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))
-  state = TrainState(
-    params=params,
-    optimizer_state=optimizer_state,
-    lanes=played.lanes,
-    replay=replay,
-    keys=key,
-    step=state.step + 1,
-    solves=solves,
-  )
-  return state, Report(means, held_out, stats.solves, stats.rows)
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:
@@ -324,7 +314,7 @@ def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
   kinds: dict[type, Callable[[Any, int], Any]] = {
     Lanes: redistribute_lanes,
     ChainLanes: redistribute_growing,
-    Replay: redistribute_replay,
+    replays.Replay: redistribute_replay,
   }
   dealt = jax.tree.map(
     lambda part: kinds[type(part)](part, num_devices) if type(part) in kinds else part,
@@ -376,7 +366,7 @@ def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
   return lanes._replace(**games, **queue)
 
 
-def redistribute_replay(replay: Replay, num_devices: int, first: Any = 0) -> Replay:
+def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0) -> replays.Replay:
   """Deals the examples of all devices' buffers out over `num_devices`, by age.
 
   Args:
@@ -415,7 +405,7 @@ def redistribute_replay(replay: Replay, num_devices: int, first: Any = 0) -> Rep
     dealt[new_devices, new_slots] = x[devices, slots]
     return dealt
 
-  return Replay(jax.tree.map(deal, replay.examples), cast(Any, new_added))
+  return replays.Replay(jax.tree.map(deal, replay.examples), cast(Any, new_added))
 
 
 def redistribute_keys(key_data: np.ndarray, num_devices: int) -> np.ndarray:

@@ -1,18 +1,14 @@
 """Self-play: many lanes, each solving the subgame it is in and moving on (ReBeL, algorithm 2)."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from games import PADDING, PublicTree
-from games.public_tree import Array
-from solvers import LeafValues
-from solvers.algorithms.cfr import Algorithm
+from games import PADDING, Array, PublicTree
+from solvers import Algorithm, LeafValues
 from solvers.algorithms.regret_rules import Exponent
 from solvers.search import (
   Roots,
@@ -24,9 +20,10 @@ from solvers.search import (
   explore,
   leaf_probabilities,
   sample_leaf,
+  sample_starts,
   sample_stop,
   search_batch,
-  shared_start,
+  search_starts,
 )
 from solvers.sweeps import Levels, make_problem, split_levels
 from solvers.xla import Work
@@ -92,7 +89,7 @@ class SelfPlay:
     level_values: whether targets are shifted to the average policies' values of the PBS
       (`solvers.search.batch`).
     share_start: whether one search of the game's start serves all lanes that begin a new game
-      (`solvers.search.shared_start`); else each lane searches it by itself.
+      (`solvers.search.starts`); else each lane searches it by itself.
     num_starts: number of starts that are searched each step where games start in many ways, others
       every step.
     play_on: probability that a game which would end within a subgame goes on at one of its leaves,
@@ -136,14 +133,15 @@ class SelfPlay:
     alike = len(table.stages) == 1 and first.served and first.decides
     # One batch of searches holds the lanes and the starts that they share.
     beside = begins is not None and alike and first.in_place(self.num_lanes)
-    starts = None if beside else sample_new_games(table, self, begins, params, key)
+    starts, searched = None, list[Searched]()
+    if not beside:
+      starts, searched = sample_new_games(table, self, begins, params, key)
     if starts is not None and not first.served:
       begins = table.stages[0].holds(lanes.roots)
       roots, beliefs = where_lanes(
         begins, (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
       )
       lanes = lanes._replace(roots=roots, beliefs=beliefs)
-    searched = [] if starts is None else list(starts.searched)
     counts = []
     for number, (stage, layer) in enumerate(zip(table.stages, self.layers)):
       if layer.served:
@@ -224,25 +222,12 @@ def where_lanes(condition: jax.Array, x: Any, y: Any) -> Any:
   )
 
 
-class Starts(NamedTuple):
-  """The state of each lane if it begins a new game.
-
-  Attributes:
-    roots, beliefs: `[B]` and `[B, P, H]`.
-    searched: the searches of starts that lanes share, if there were any.
-  """
-
-  roots: Roots
-  beliefs: jax.Array
-  searched: tuple[Searched, ...] = ()
-
-
 def _serve(
   stage: Stage,
   layer: ServedStage,
   settings: SelfPlay,
   lanes: Lanes,
-  starts: Starts | None,
+  starts: Lanes | None,
   begins: Roots | None,
   params: Any,
   key: jax.Array,
@@ -294,11 +279,11 @@ def _serve(
       initial_policy=initial,
       keep_iterates=more,
     )
-    begun: tuple[Searched, ...] = ()
+    begun = list[Searched]()
     if more:
       last = jax.tree.map(lambda x: x[size:], (trees, node_features))
-      made = new_games(stage, settings, begins, last, result.iterates, start_key)
-      begun, new = made.searched, (made.roots, made.beliefs)
+      made, begun = new_games(stage, settings, begins, last, result.iterates, start_key)
+      new = made.roots, made.beliefs
       roots, trees, node_features, beliefs, active, result = jax.tree.map(
         lambda x: x[:size],
         (roots, trees, node_features, beliefs, active, result._replace(iterates=None)),
@@ -323,7 +308,7 @@ def _serve(
     searched, following = serve(layer.num_rows, groups)
   else:
     rows = min(layer.num_rows, layer.piece * stage.most_live)
-    searched, following = in_pieces(functools.partial(serve, rows), groups, active, layer.piece)
+    searched, following = in_pieces(lambda group: serve(rows, group), groups, active, layer.piece)
   leaves = (jnp.asarray(searched[-1].trees.leaf_actor) != PADDING).sum(axis=1, dtype=jnp.int32)
   num_rows = jnp.where(active, leaves, 0).sum()
   next_roots, next_beliefs = where_lanes(active, following, here)
@@ -377,15 +362,14 @@ def shared_starts(subgames: Subgames, settings: SelfPlay, key: jax.Array) -> Roo
 
 def sample_new_games(
   subgames: Subgames, settings: SelfPlay, chosen: Roots | None, params: Any, key: jax.Array
-) -> Starts:
-  """Returns the root of each lane's new game, of `chosen` if any; see `SelfPlay.step`."""
+) -> tuple[Lanes, list[Searched]]:
+  """Returns lanes in new games, of `chosen` starts if any, and their searches; see `SelfPlay`."""
   if chosen is None:
-    lanes = settings.init(subgames, jax.random.fold_in(key, len(subgames.stages)))
-    return Starts(lanes.roots, lanes.beliefs)
+    return settings.init(subgames, jax.random.fold_in(key, len(subgames.stages))), []
   stage = subgames.stages[0]
   trees = stage.trees_at(chosen)
   features = stage.features_at(chosen, trees)
-  iterates = shared_start.search_starts(
+  iterates = search_starts(
     trees,
     features,
     settings.algorithm,
@@ -405,13 +389,13 @@ def new_games(
   given: tuple[PublicTree, jax.Array | None],
   iterates: Any,
   key: jax.Array,
-) -> Starts:
-  """Returns each lane's state in a new game, from the iterates of the starts `chosen` `[S]`.
+) -> tuple[Lanes, list[Searched]]:
+  """Returns lanes in new games, from the iterates of the starts `chosen` `[S]`, and their searches.
 
   `given` are the trees and the features there.
   """
   trees, features = given
-  roots, beliefs = shared_start.sample_starts(
+  roots, beliefs = sample_starts(
     stage,
     chosen,
     trees,
@@ -430,7 +414,7 @@ def new_games(
     average_policy=jax.vmap(split_levels)(trees, iterates.average_policy),
     result=None,
   )
-  return Starts(roots, beliefs, (searched,))
+  return Lanes(roots, beliefs, jnp.zeros((), jnp.int32)), [searched]
 
 
 def random_beliefs(key: jax.Array, prior: Array) -> jax.Array:
@@ -456,11 +440,11 @@ def in_pieces(serve: Callable, groups: Any, active: jax.Array, piece: int) -> An
   def body(i: jax.Array, done: Any) -> Any:
     # The last piece may begin among the lanes of the one before it, and does these again.
     start = jnp.minimum(i * piece, capacity - piece)
-    cut = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, start, piece), groups)
+    cut = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, piece), groups)
     return jax.tree.map(
-      lambda x, y: lax.dynamic_update_slice_in_dim(x, y, start, axis=0), done, serve(cut)
+      lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, start, axis=0), done, serve(cut)
     )
 
   like = jax.eval_shape(serve, jax.tree.map(lambda x: x[:piece], groups))
   empty = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape[1:]), x.dtype), like)
-  return lax.fori_loop(0, -(-active.sum() // piece), body, empty)
+  return jax.lax.fori_loop(0, -(-active.sum() // piece), body, empty)

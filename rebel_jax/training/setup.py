@@ -11,12 +11,11 @@ import solvers
 from games import Game, build_public_tree, tabulate
 from games.build import check_size
 from games.poker import Holdem
-from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError, DeepCFR, PerfectSearch
-from rebel_jax.networks.moves import MoveNetwork
+from rebel_jax.config import Config, ConfigError, DeepCFR, PerfectSearch, in_config_errors
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
 from rebel_jax.networks.value import (
   NETWORKS,
+  MoveNetwork,
   NetworkLeafValues,
   NetworkPolicy,
   NetworkStates,
@@ -28,12 +27,10 @@ from rebel_jax.networks.value import (
 )
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
-from rebel_jax.training.decisions import make_decisions
-from rebel_jax.training.deep_cfr import DeepTrainer, Traversals
+from rebel_jax.training.deep_cfr import DeepTrainer, Traversals, make_decisions
 from rebel_jax.training.loop import Trainer, TrainState, make_mesh
 from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
 from rebel_jax.training.targets.target import Learner, Networks, Target, with_decay_steps
-from solvers import GTCFR, Algorithm, warm_started
 from solvers.growing import RulesGround, tree_ground
 from solvers.search import (
   FoundSubgames,
@@ -54,6 +51,8 @@ _WARM_START = 15
 # Where games start in many ways and lanes share searches of the start, so many lanes share one; and
 # how many are searched each step at most.
 _LANES_A_START, _MOST_STARTS = 16, 8
+# Learning starts with as many batches in the buffer.
+_MIN_BATCHES = 4
 
 
 def _trunk(
@@ -127,7 +126,7 @@ def _hides_moves(game: Game) -> bool:
 
 
 @in_config_errors()
-def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> GTCFR:
+def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> solvers.GTCFR:
   """Returns the settings of growing searches, of training or of evaluations.
 
   `changes` are to them; those that are None change nothing.
@@ -146,11 +145,13 @@ def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> 
     children=growing.children or None,
     temperature=growing.temperature,
   )
-  return GTCFR(**settings | {name: value for name, value in changes.items() if value is not None})
+  return solvers.GTCFR(
+    **settings | {name: value for name, value in changes.items() if value is not None}
+  )
 
 
 @in_config_errors()
-def make_ground(config: Config, game: Game, search: GTCFR | None = None) -> Any:
+def make_ground(config: Config, game: Game, search: solvers.GTCFR | None = None) -> Any:
   """Returns the ground of a game's chains of searches, those of training by default.
 
   Raises:
@@ -161,18 +162,18 @@ def make_ground(config: Config, game: Game, search: GTCFR | None = None) -> Any:
   return tree_ground(game, build_public_tree(game))
 
 
-def make_algorithm(config: Config, name: str) -> Algorithm:
+def make_algorithm(config: Config, name: str) -> solvers.Algorithm:
   """Returns `solvers.make_algorithm(name)`, warm-started if there is a policy network."""
   algorithm = solvers.make_algorithm(name)
   if not config.rebel.policy_network:
     return algorithm
-  try:
-    return warm_started(algorithm, num_iterations=_WARM_START)
-  except ValueError:
-    raise ConfigError(
-      f"algorithm={name!r} cannot start from a policy network; with policy_network=True allowed "
-      "are the forms of CFR"
-    ) from None
+  with in_config_errors(
+    f"algorithm={name!r} cannot start from a policy network; with policy_network=True allowed are "
+    "the forms of CFR",
+    ValueError,
+    reason=False,
+  ):
+    return solvers.warm_started(algorithm, num_iterations=_WARM_START)
 
 
 def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
@@ -392,7 +393,8 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
     targets=targets,
     buffer_size=learning.buffer_size // devices,
     learn_steps=config.learn_steps,
-    min_solves=(learning.min_examples + 1) // 2,  # two examples of values each
+    # Two examples of values each.
+    min_solves=(min(_MIN_BATCHES * learning.batch_size, learning.buffer_size) + 1) // 2,
     per_solve=learning.uses_per_example / learning.batch_size if config.grows else 0.0,
   )
   if isinstance(config.search, DeepCFR):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games.arrays import Positive, checked
-from games.game import CHANCE, TERMINAL, Game, check_is_game
+from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import walk
 
 
@@ -78,7 +78,6 @@ def public_histories(game: Game, *, max_histories: Positive = 100_000) -> Histor
     TypeError: `game` is something else.
     ValueError: the game has more histories.
   """
-  check_is_game(game)
   possible = (np.asarray(game.prior()) > 0)[None]
   parent, action, chance = np.full(1, -1), np.full(1, -1), np.ones(1)
   levels: list[tuple[np.ndarray, ...]] = []
@@ -204,6 +203,7 @@ def minimax(game: Game, *, max_states: Positive = 1_000_000) -> Minimax:
   return Minimax(states, values, {_key(state): i for i, state in enumerate(states)})
 
 
+@checked
 def check_perfect(game: Game) -> None:
   """Checks that a game is of perfect information and without chance.
 
@@ -211,7 +211,6 @@ def check_perfect(game: Game) -> None:
     TypeError: `game` is no game.
     ValueError: the game has chance or private information.
   """
-  check_is_game(game)
   if game.num_infostates > 1 or game.has_chance:
     raise ValueError(f"{game.name} is not of perfect information, or has chance")
 

@@ -7,16 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from games import Game, PublicTree, build_public_tree
-from games.origin import check_tree_of
+from games.tabulate import check_tree_of
 from solvers import tuning
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
-from solvers.search.policy_start import SearchPolicy
+from solvers.search.starts import SearchPolicy
 from solvers.search.subgames import (
   FoundSubgames,
   SubgameTable,
   SubgameTables,
-  add_node_features,
   bucket_subgames,
   stack_subgames,
 )
@@ -104,10 +103,10 @@ def make_searching_agent(
   check_tree_of(game, subgames.trees[0])
   default_rows, default_lanes = tuning.pieces().call
   rows_per_call, max_lanes = rows_per_call or default_rows, max_lanes or default_lanes
-  times = visits(subgames)
+  times, features_of = visits(subgames), None if policy is None else game
   stages, rooms = [], []
   for entries in bucket_subgames(subgames, num_buckets):
-    stage = _stack(game, subgames, entries, policy)
+    stage = stack_subgames(subgames, entries, features_of)
     num_rows = max(rows_per_call, stage.most_live)
     met = times[entries] if times[entries].any() else None
     mean_live = max(float(np.average(stage.num_live, weights=met)), 1.0)
@@ -123,17 +122,10 @@ def make_searching_agent(
     subgames=subgames,
     policy=policy,
     average_last=average_last,
-    start=_stack(game, subgames, [0], policy),
+    start=stack_subgames(subgames, [0], features_of),
     tables=SubgameTables(tuple(stages)),
     rooms=tuple(rooms),
   )
-
-
-def _stack(
-  game: Game, subgames: FoundSubgames, entries, policy: SearchPolicy | None
-) -> SubgameTable:
-  table = stack_subgames(subgames, entries)
-  return table if policy is None else add_node_features(game, table)
 
 
 def searches_from(agent: SearchingAgent) -> np.ndarray:

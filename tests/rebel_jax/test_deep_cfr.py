@@ -16,8 +16,8 @@ import solvers
 from rebel_jax import evaluate, open_spiel
 from rebel_jax.agents.agent import make_agent
 from rebel_jax.config.config import Config, ConfigError, DeepCFR
-from rebel_jax.evaluation.average_evaluator import AverageEvaluator
-from rebel_jax.runs.options import RunOptions
+from rebel_jax.evaluation.evaluator import AverageEvaluator
+from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training import replay as replays
 from rebel_jax.training.deep_cfr import DeepTrainer, Traversals, matched

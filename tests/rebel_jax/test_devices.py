@@ -12,7 +12,7 @@ import pytest
 from rebel_jax import devices, train
 from rebel_jax.config.presets import ACCELERATOR_LANES, get_preset, on_this_device
 from rebel_jax.runs import folders
-from rebel_jax.runs.options import RunOptions
+from rebel_jax.runs.folders import RunOptions
 from solvers import tuning
 from tests.tiny import with_devices
 

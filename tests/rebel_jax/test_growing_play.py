@@ -11,7 +11,7 @@ import rebel_jax
 from rebel_jax import evaluate
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.runs.options import RunOptions
+from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value_policy import divergence

@@ -52,8 +52,8 @@ def test_it_is_the_plain_network(hidden_layers, belief_roots, width, x64):
   params = jax.jit(network.init)(keys[2], features, beliefs)
   # Biases and scales start at zero and one: move them, or they could be forgotten unseen.
   leaves, structure = jax.tree.flatten(params)
-  noise = jax.random.split(keys[3], len(leaves))
-  leaves = [x + 0.3 * jax.random.normal(k, x.shape) for x, k in zip(leaves, noise)]
+  rng = np.random.default_rng(0)
+  leaves = [np.asarray(x) + 0.3 * rng.normal(size=x.shape) for x in leaves]
   params = jax.tree.unflatten(structure, leaves)
   plain = Plain(3, hidden_layers, width)
   roots = [beliefs ** (0.5**i) for i in range(1 + belief_roots)]

@@ -131,7 +131,7 @@ def test_a_game_that_pays_or_deals_otherwise_is_refused_everywhere(kind):
     lambda: open_spiel.load_game(game),
     lambda: open_spiel.to_tabular_policy(game, tree, policy),
     lambda: open_spiel.from_tabular_policy(game, tree, theirs),
-    lambda: bots.translate(game),
+    lambda: bots.Translation(game),
   ):
     with pytest.raises(ValueError, match=f"differ: .*{message}"):
       call()
@@ -159,7 +159,7 @@ def test_each_end_is_compared_also_where_lines_at_random_miss_it(monkeypatch):
 
 def test_boards_are_compared_move_by_move():
   for game in (games.TicTacToe(), games.make("connect_four", width=4, height=4, in_a_row=3)):
-    assert bots.translate(game).open_spiel_game.num_players() == 2
+    assert bots.Translation(game).open_spiel_game.num_players() == 2
   wide = games.make("connect_four", width=5, height=4, in_a_row=3)
   wide.in_a_row = 4  # of OpenSpiel's game alone
   with pytest.raises(ValueError, match="differ: whose turn it is after"):

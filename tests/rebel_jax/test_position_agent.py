@@ -108,7 +108,7 @@ def test_bots_of_open_spiel(name, first_legal):
   result = bots.play_bots(shared, random_bot, num_games=20)
   assert result.num_games == 20
   assert -1.0 <= result.mean <= 1.0
-  translation = bots.translate(shared.game)
+  translation = bots.Translation(shared.game)
   state = translation.open_spiel_game.new_initial_state()
   bot = bots.AgentBot(shared, translation, 0)
   while not state.is_terminal():  # it takes the first of the legal moves, and so do we

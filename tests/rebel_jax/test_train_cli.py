@@ -21,7 +21,7 @@ from rebel_jax.config import allowed
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset
 from rebel_jax.runs import display
-from rebel_jax.runs.options import RunOptions
+from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from tests.tiny import TINY, as_flags, rows, tiny, trained
 

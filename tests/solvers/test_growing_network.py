@@ -80,11 +80,11 @@ def test_each_question_is_as_likely_to_be_kept():
   number = 20_000
   asked = draw(jax.random.split(KEY, number))
   assert (np.asarray(asked.total) == sum(counts)).all()
-  shares = np.bincount(np.asarray(asked.node), minlength=sum(counts)) / number
+  shares = np.bincount(np.asarray(asked.here), minlength=sum(counts)) / number
   np.testing.assert_allclose(shares[: sum(counts)], 1 / sum(counts), atol=0.015)
   steps = np.asarray(asked.beliefs)[:, 0, 0]
   expected = np.repeat([0.0, 1.0, 2.0], counts)
-  assert (steps == expected[np.asarray(asked.node)]).all()
+  assert (steps == expected[np.asarray(asked.here)]).all()
 
 
 def test_games_go_on_by_the_policy_and_the_deal():

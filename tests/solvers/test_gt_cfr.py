@@ -51,10 +51,12 @@ def difference(grown, referee):
   for node, kids in enumerate(referee.kids):
     if kids and referee.kind[node] < games.CHANCE:
       moves = referee.tree.action[kids]
-      pairs.append((grown.visits[node, moves], referee.visits[kids]))
+      pairs.append((np.asarray(grown.visits)[node, moves], referee.visits[kids]))
   for player in (0, 1):
     moved = (kind == player) & (np.arange(len(kind)) > 0)
-    pairs.append((grown.average_policy[moved], referee.matched(referee.average[player])[moved]))
+    pairs.append(
+      (np.asarray(grown.average_policy)[moved], referee.matched(referee.average[player])[moved])
+    )
   return max(np.abs(np.asarray(x) - y).max() for x, y in pairs)
 
 

@@ -23,12 +23,10 @@ from games.poker.lines import (
 )
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
-from games.poker.notation import beliefs_of
-from solvers import tuning
-from solvers.algorithms import by_boards
-from solvers.algorithms.by_boards import ByBoards
+from solvers import solve_boards, tuning
 from solvers.half import from_half, to_half
 from solvers.solve import default_batch_size
+from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
 
@@ -44,12 +42,12 @@ def make(board, ranges):
   cards = deck.parse(board)
   rules = Betting((60, 60), (10, 10), 2)
   whole = Holdem(deck=deck, board=cards, deals=(1,) * (5 - len(cards)), rules=rules, bets=ONE_BET)
-  return whole.only(beliefs_of(ranges, whole))
+  return whole.only(whole.beliefs(ranges))
 
 
-def solve(game, iterations, permutations=None):
+def solve(game, iterations):
   """Returns the exploitability on lines, the policy on the tree, and the tree; in float64."""
-  lines, columns = make_lines(game, permutations=permutations)
+  lines, columns = make_lines(game)
   found = solvers.solve(lines, algorithm=solvers.linear_cfr(), target=0, num_iterations=iterations)
   tree = games.build_public_tree(game)
   return found.exploitability, expand_policy(lines, columns, found.average_policy, tree), tree
@@ -89,7 +87,7 @@ def test_a_turn_is_solved_in_one_piece_on_an_accelerator(turn, request):
   np.testing.assert_allclose(other, policy, atol=1e-9)
 
 
-def test_suits_are_found_alike_or_not(turn):
+def test_suits_are_found_alike_or_not(turn, monkeypatch):
   name, game, *_ = turn
   found = suit_permutations(game, game.prior())
   assert len(found) == (2 if name == "alike" else 1)
@@ -101,8 +99,9 @@ def test_suits_are_found_alike_or_not(turn):
   alike = make("TsJh9hAs", ALIKE)
   permutations = suit_permutations(alike, alike.prior())
   assert np.array_equal(alike.hole_cards, game.hole_cards)
+  monkeypatch.setattr(boards, "suit_permutations", lambda *_: permutations)
   with jax.enable_x64(True):
-    gap, policy, tree = solve(game, 4, permutations)
+    gap, policy, tree = solve(game, 4)
     assert abs(gap - float(solvers.exploitability(tree, policy))) > 1e-3
 
 
@@ -112,7 +111,9 @@ def test_cards_of_a_rank_are_merged_on_a_turn(board, monkeypatch):
   with jax.enable_x64(True):
     gap, policy, tree = solve(game, 4)
     lines, columns = make_lines(game)
-  suits, _ = make_lines(game, permutations=suit_permutations(game, game.prior()))
+  with monkeypatch.context() as patched:
+    patched.setattr(boards, "alike_hands", lambda *_: None)
+    suits, _ = make_lines(game)
   assert lines.streets[1].width(0) < suits.streets[1].width(0)
   assert columns.sentence().startswith("Cards of a rank in suits without a flush are alike")
   assert_solved_as_on_the_tree(game, gap, policy, tree)
@@ -154,7 +155,7 @@ def flop():
   rules = Betting((60, 60), (10, 10), 2)
   board = deck.parse("TsJsKs")
   whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
-  game = whole.only(beliefs_of(("AA,KQ", "TT,AJ:0.5,QTs"), whole))
+  game = whole.only(whole.beliefs(("AA,KQ", "TT,AJ:0.5,QTs")))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
     patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
     found = game, *solve(game, 4)
@@ -204,7 +205,7 @@ def test_tables_of_16_bits_solve_to_a_thousandth_of_the_pot(packing):
 @pytest.mark.slow
 def test_a_wrong_scale_would_be_found(packing, monkeypatch):
   wrong = lambda x: from_half(x._replace(scale=x.scale**0.9))  # noqa: E731
-  monkeypatch.setattr(by_boards, "from_half", wrong)
+  monkeypatch.setattr(solve_boards, "from_half", wrong)
   jax.clear_caches()
   assert packing("float16") > 3e-3
   jax.clear_caches()
@@ -222,7 +223,7 @@ def test_packed_rows_are_what_they_were():
 def test_what_tables_may_be():
   lines, _ = make_lines(make("TsJh9hAs", ALIKE))
   settings = {"target": 1, "num_iterations": 2}
-  with pytest.raises(ValueError, match="tables='int8' must be None or 'float16'"):
+  with pytest.raises(ValueError, match="tables='int8' must be 'float16' or None"):
     solvers.solve(lines, algorithm=solvers.cfr_plus(), tables="int8", **settings)
   algorithm = solvers.linear_fictitious_play()
   with pytest.raises(ValueError, match="tables='float16' are for CFR with turns on lines"):
@@ -448,7 +449,7 @@ jax.config.update("jax_enable_x64", True)
 import dataclasses
 import solvers
 from solvers import tuning
-from solvers.algorithms import by_boards
+from solvers import solve_boards
 from solvers.sweeps.lines import parts
 from tests.solvers.test_lines import APART, make
 from games.poker.lines import make_lines
@@ -469,8 +470,8 @@ def solve(devices):
 whole, split = solve(jax.devices()[:1]), solve(None)
 assert len(jax.devices()) == 2
 np.testing.assert_allclose(split, whole, rtol=1e-9, atol=1e-12)
-kept = by_boards._gather
-by_boards._gather = lambda x: kept([own * (lax.axis_index(parts.AXIS) == 0) for own in x])
+kept = solve_boards._gather
+solve_boards._gather = lambda x: kept([own * (lax.axis_index(parts.AXIS) == 0) for own in x])
 jax.clear_caches()
 assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not missed"
 """

@@ -10,7 +10,6 @@ import pytest
 import games
 import solvers
 from games.poker.betting import CALL
-from games.poker.dealing import draw_cards
 from rebel_jax.evaluation.hands_evaluator import (
   HandsSearch,
   favourites,
@@ -77,7 +76,6 @@ def program():
   # The policy before the first update is uniform.
   search = HandsSearch(solvers.linear_cfr(), Nothing(), None, 2)
   root = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (HANDS, 1))
-  deal = functools.partial(draw_cards, game)
 
   @jax.jit
   def play(key, opponent):
@@ -87,7 +85,7 @@ def program():
       stages[rules.stage_template(0)], search, likes, tables, opponent, None, keys[0]
     )
     tables = play_round(stages[-1], search, likes, tables, opponent, None, keys[0])
-    tables = play_chance(rules, deal, tables, keys[1])
+    tables = play_chance(rules, tables, keys[1])
     return play_round(
       stages[rules.stage_template(1)], search, likes, tables, opponent, None, keys[2]
     )

@@ -7,7 +7,7 @@ import pytest
 
 import games
 import solvers
-from games.origin import check_tree_of
+from games.tabulate import check_tree_of
 from rebel_jax import open_spiel
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
 from solvers.resolving import graft

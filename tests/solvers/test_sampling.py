@@ -14,7 +14,6 @@ import games
 import solvers
 from games.poker.lines import make_lines
 from solvers import tuning
-from solvers.algorithms.by_boards import ByBoards
 from solvers.contrib.sampling.mccfr import MCCFR, solve_sampled
 from solvers.contrib.sampling.public_chance import (
   SampledBoards,
@@ -23,6 +22,7 @@ from solvers.contrib.sampling.public_chance import (
   update_deal,
 )
 from solvers.contrib.sampling.traversal import make_sampler, table_policy, traverse
+from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import AXIS, make_parted_problem
 from solvers.sweeps.problem import choose, make_problem
 from tests import harness

@@ -6,9 +6,23 @@ import jax
 import jax.numpy as jnp
 
 from games import Game
-from rebel_jax.config.config import Config
-from rebel_jax.networks.moves import MoveNetwork
+from rebel_jax.config import Config
+from rebel_jax.networks.value import MoveNetwork
 from rebel_jax.training.targets.target import Learner, Networks, Target, TargetMaker, array
+
+
+class Samples(NamedTuple):
+  """What a memory keeps of infostates that traversals visited; arrays `[E, ...]`.
+
+  Attributes:
+    infostate: its number, see `Decisions`.
+    weight: of its errors.
+    numbers: `[E, M]` advantages in units of the largest payoff, or probabilities.
+  """
+
+  infostate: Any
+  weight: Any
+  numbers: Any
 
 
 class MoveExamples(NamedTuple):
@@ -33,7 +47,6 @@ def advantage_errors(
   network: MoveNetwork, predicted: jax.Array, examples: MoveExamples
 ) -> tuple[jax.Array, jax.Array]:
   """Returns squared errors of the advantages of legal moves `[E]`, and their weights."""
-  del network
   errors = jnp.where(examples.legal, predicted - examples.numbers, 0.0)
   return (errors**2).sum(axis=1), examples.weight
 
@@ -61,6 +74,7 @@ def maker(name: str) -> TargetMaker:
     if network is None:
       return None
     features = game.features(game.initial_state()[None], 0).shape[1]
+    numbers = array(network.num_moves)
     return Target(
       name=name,
       network=network,
@@ -71,8 +85,9 @@ def maker(name: str) -> TargetMaker:
         place=array(dtype=jnp.int32),
         legal=array(network.num_moves, dtype=bool),
         weight=array(),
-        numbers=array(network.num_moves),
+        numbers=numbers,
       ),
+      kept=Samples(array(dtype=jnp.int32), array(), numbers),
       make_examples=_none,
       num_inputs=3,
       errors=average_errors if name == "average" else advantage_errors,

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from games import Game
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from rebel_jax.networks.value import PolicyNetwork
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
@@ -43,10 +43,11 @@ def make_examples(
   trees, features = searched.trees, searched.node_features
   assert features is not None
 
-  def find(tree, features, beliefs, policy):
-    return policy_targets(make_problem(tree, beliefs), features, policy, network.num_actions)
-
-  found = jax.vmap(find)(trees, features, searched.beliefs, searched.average_policy)
+  found = jax.vmap(
+    lambda tree, features, beliefs, policy: policy_targets(
+      make_problem(tree, beliefs), features, policy, network.num_actions
+    )
+  )(trees, features, searched.beliefs, searched.average_policy)
   found = found._replace(valid=found.valid & searched.active[:, None])
   (features, beliefs, legal), policy, valid = jax.tree.map(
     lambda x: x.reshape(-1, *x.shape[2:]), found

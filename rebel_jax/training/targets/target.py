@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import optax
 
 from games import Game
-from rebel_jax.config.config import Config
-from rebel_jax.networks.moves import MoveNetwork
+from rebel_jax.config import Config
 from rebel_jax.networks.optimizers import OPTIMIZERS
-from rebel_jax.networks.value import PolicyNetwork, ValueNetwork, ValuePolicyNetwork
+from rebel_jax.networks.value import MoveNetwork, PolicyNetwork, ValueNetwork, ValuePolicyNetwork
 from solvers.search import Stage
 
 
@@ -80,16 +79,15 @@ def _cosine_decay(steps: int) -> optax.GradientTransformation:
   Optax's schedule takes a number of steps that is known when it is compiled.
   """
 
-  def init(params: Any) -> Decay:
-    return Decay(jnp.zeros((), jnp.int32), jnp.full((), max(steps, 1), jnp.int32))
-
   def update(updates: Any, state: Decay, params: Any = None) -> tuple[Any, Decay]:
     done = jnp.minimum(state.taken / state.steps, 1.0)
     left = 0.5 * (1.0 + jnp.cos(jnp.pi * done))
     scaled = jax.tree.map(lambda x: x * left.astype(x.dtype), updates)
     return scaled, state._replace(taken=state.taken + 1)
 
-  return optax.GradientTransformation(init, update)
+  return optax.GradientTransformation(
+    lambda params: Decay(jnp.zeros((), jnp.int32), jnp.full((), max(steps, 1), jnp.int32)), update
+  )
 
 
 class LearnerStats(NamedTuple):
@@ -115,6 +113,7 @@ class Target:
     errors: (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`.
     most_examples: (stage, shared) -> how many valid examples one search of the stage makes at most,
       `shared` for that of a start that lanes share; None where searches are not by stage.
+    kept: shapes and dtypes of what the buffer holds of an example; None for all of it.
     num_inputs: arguments of the network.
     node_features: whether `make_examples` needs `Searched.node_features`.
     held_out: whether the loss on each step's own examples is reported, as `NAME_error`, before they
@@ -128,6 +127,7 @@ class Target:
   make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None]
   errors: Callable[[Any, Any, Any], tuple[jax.Array, jax.Array]]
   most_examples: Callable[[Stage, bool], int] | None = None
+  kept: Any = None
   num_inputs: int = 2
   node_features: bool = False
   held_out: bool = False

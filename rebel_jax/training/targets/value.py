@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from games import Game
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays

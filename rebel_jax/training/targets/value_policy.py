@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import optax
 
 from games import Game
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from rebel_jax.networks.value import ValuePolicyNetwork
 from rebel_jax.training.chain_play import Solved
 from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays

@@ -15,7 +15,7 @@ from solvers.algorithms.named import cfr_plus
 from solvers.contrib.continuations.extended import with_continuations
 from solvers.contrib.continuations.pair_values import check_pairs, pair_values
 from solvers.metrics.policies import best_response, check_whole
-from solvers.resolving.graft import Placer
+from solvers.resolving import Placer
 from solvers.solve import solve
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem

@@ -20,10 +20,9 @@ from games.pairs import of_tree
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, group_of, note_changes, plan_sweeps
 from solvers import validation
-from solvers.algorithms.by_boards import BoardsState, ByBoards
 from solvers.algorithms.named import vanilla_cfr
 from solvers.solve import Solution
-from solvers.solve_boards import boards_on
+from solvers.solve_boards import BoardsState, ByBoards, boards_on
 from solvers.sweeps.problem import Problem, make_problem
 from solvers.xla import Programs, work_on_trees
 
