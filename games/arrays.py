@@ -152,6 +152,11 @@ def kind_of(annotation: Any) -> Kind:
   if origin in (typing.Union, type(int | str)):
     ways = dict.fromkeys(kind_of(part)[1] for part in parts)
     return lambda x: not tests or any(test(x) for test in tests), " or ".join(ways)
+  if origin in (Mapping, dict) and tests:
+    words = " to ".join(kind_of(part)[1] for part in parts)
+    return (
+      lambda x: isinstance(x, Mapping) and all(tests[0](k) and tests[1](x[k]) for k in x)
+    ), f"a mapping from {words}"
   if origin in (list, tuple, Sequence, Iterable):
     fixed = len(tests) if origin is tuple and ... not in parts else 0
     words = " and ".join(kind_of(part)[1] for part in parts if part is not ...)
@@ -186,7 +191,7 @@ def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) ->
     TypeError: one is not.
     ValueError: one is beyond its limits; a seed is negative or too large.
   """
-  for name in arguments.keys() & annotations.keys():
+  for name in (x for x in arguments if x in annotations):
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
       named = arguments.get("field", name) if name in ("text", "history") else name
@@ -229,7 +234,7 @@ is_finite = kind_of(Finite)[0]
 def as_share(value: Any) -> float:
   """Returns a number from 0 to 1, or the text of one, as a float; NaN for anything else."""
   try:
-    share = float(value)
+    share = float(value.encode("ascii") if isinstance(value, str) else value)
   except (TypeError, ValueError, OverflowError):
     return math.nan
   return math.nan if isinstance(value, bool) or not 0 <= share <= 1 else share

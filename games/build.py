@@ -477,10 +477,11 @@ def take(stack: PublicTree, which: Any) -> PublicTree:
   check_is_tree(stack, "stack")
   if np.ndim(stack.prior) != 3:
     raise ValueError("stack is one tree; take chooses from those of games.stack_trees")
-  if as_array(which).dtype != bool:
+  places = as_array(which)
+  if places.dtype != bool:
     integers("which", which, -len(stack.prior), len(stack.prior) - 1)
   xp: Any = jnp if isinstance(which, jax.Array) else np
-  return jax.tree.map(lambda x: (x if hasattr(x, "at") else xp.asarray(x))[which], stack)
+  return jax.tree.map(lambda x: (x if hasattr(x, "at") else xp.asarray(x))[places], stack)
 
 
 def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[np.ndarray]]:

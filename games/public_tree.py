@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arrays import checked
+from games.arrays import checked, short
 
 __all__ = [
   "LEAF",
@@ -313,7 +313,15 @@ class PublicTree:
 
   @checked
   def astype(self, dtype: type | np.dtype | str) -> "PublicTree":
-    """Returns the tree with its real-valued arrays in `dtype`."""
+    """Returns the tree with its real-valued arrays in `dtype`.
+
+    Raises:
+      ValueError: numpy knows no such type.
+    """
+    try:
+      np.dtype(dtype)
+    except TypeError as error:
+      raise ValueError(f"dtype={short(dtype)} must be a type of numbers: {error}") from None
 
     def convert(x):
       return x.astype(dtype) if np.issubdtype(x.dtype, np.floating) else x

@@ -29,7 +29,11 @@ def origin_of(game: Game, pairs: Pairs | None = None) -> np.ndarray:
   """
   pairs = game.pairs() if pairs is None else pairs
   tables = [getattr(pairs, field.name) for field in dataclasses.fields(pairs)]
-  about = f"{game!r} {game.num_infostates} {game.num_actions} {game.initial_state().tolist()}"
+  # Sizes of bets are in no table, and in few games' names.
+  about = (
+    " ".join(map(repr, (game, *map(vars(game).get, ("bets", "rules")), game.num_infostates)))
+    + f" {game.num_actions} {game.initial_state().tolist()}"
+  )
   parts = [about.encode(), _bytes(game.prior()), b"".join(_bytes(table) for table in tables)]
   return np.array([zlib.crc32(part) for part in parts], np.uint32)
 
@@ -133,6 +137,7 @@ class NodeInfo(NamedTuple):
 def node_info(game: Game, tree: PublicTree) -> NodeInfo:
   """Returns the `NodeInfo` of `tree`, which is not stacked, by the rules of `game`, its own."""
   check_tree_of(game, tree)
+  check_is_tree(tree, one=True)
   kind = np.asarray(tree.kind)
   nodes = 1 + np.flatnonzero(kind[1:] != PADDING)
   origins = None

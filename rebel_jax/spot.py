@@ -31,7 +31,14 @@ from rebel_jax.spots.solved import (
   prepare,
   solve,
 )
-from rebel_jax.spots.study import HandTable, Study, check_acts, export, hand_table
+from rebel_jax.spots.study import (
+  HandTable,
+  Study,
+  check_acts,
+  check_table,
+  export,
+  hand_table,
+)
 from solvers.xla import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
@@ -99,16 +106,27 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     ConfigError: an option is not allowed, a file cannot be written, or the tree does not fit in
       memory.
   """
+  outputs = options.output, options.picture, options.table
+  if len({x and Path(x).absolute() for x in outputs} - {None}) < 3 - outputs.count(None):
+    raise allowed.ConfigError("output, picture and table must be different files")
   if options.output is not None:
     check_output(options.output)
   if options.picture is not None:
     files.check_picture("picture", options.picture)
   if options.table is not None:
-    with _table_errors(options), files.replacing(Path(options.table), rehearse=True):
-      pass
+    with _table_errors(options):
+      check_table(Path(options.table))
   if options.open:
     check_screen()
   if options.load is not None:
+    flags.refuse(
+      options,
+      (
+        *(*Spot.__dataclass_fields__, "history", "street"),
+        *(() if options.open else ("target", "max_iterations", "max_seconds", "half_tables")),
+      ),
+      f"is not for load={options.load!r}, a solved spot",
+    )
     return load(options.load, options.memory)
   spot, began = spot_of(options), time.monotonic()
   first: list[float] = []
@@ -146,7 +164,9 @@ def is_late(options: Options, began: float) -> bool:
 
 
 def _table_errors(options: Options) -> contextlib.AbstractContextManager:
-  return allowed.in_config_errors(f"table={options.table!r} cannot be written", OSError)
+  return allowed.in_config_errors(
+    f"table={options.table!r} cannot be written", (OSError, ValueError)
+  )
 
 
 def spot_of(options: Options) -> Spot:
@@ -172,13 +192,11 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   Raises:
     ConfigError: an option is not allowed, or belongs to one board.
   """
-  for name in ("board", "load", "output", "picture", "table", "history", "lock"):
-    if getattr(options, name) is not None:
-      raise allowed.ConfigError(
-        f"{name}={getattr(options, name)!r} is for one board, not for --boards"
-      )
-  if options.node or options.hands or options.open:
-    raise allowed.ConfigError("node, hands and open are for one board, not for --boards")
+  flags.refuse(
+    options,
+    ("board", "load", "output", "picture", "table", "history", "lock", "node", "hands", "open"),
+    "is for one board, not for --boards",
+  )
   boards, weights = board_report.read_boards(options.boards or "")
   spot = spot_of(dataclasses.replace(options, board=boards[0]))
   for board in boards:  # what is not allowed is refused before anything is solved

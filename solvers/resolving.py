@@ -194,12 +194,7 @@ def frequency_bounds(actions: list[int], frequencies: Mapping[int, float | tuple
     if action not in actions:
       raise ValueError(f"frequencies name action {action}; those that exist there are {actions}")
     place = actions.index(action)
-    try:
-      least[place], most[place] = np.broadcast_to(np.asarray(wanted, float), 2)
-    except (TypeError, ValueError, OverflowError):
-      raise ValueError(
-        f"frequencies={dict(frequencies)} must hold numbers, or two, the least and the most"
-      ) from None
+    least[place], most[place] = np.broadcast_to(wanted, 2)
   if not ((least >= 0) & (least <= most) & (most <= 1)).all():
     raise ValueError(f"frequencies={dict(frequencies)} must be from 0 to 1, the least first")
   is_open = most > least

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,9 +32,6 @@ from solvers.xla import (
   varying_alike,
   work_of_solving,
 )
-
-_FIRST = 32  # iterations before the first look; later ones are a quarter of those done
-_SECONDS = 3.0  # between two moments at which signals are seen, if iterations are as quick
 
 
 class Solution(NamedTuple):
@@ -151,7 +147,9 @@ def solve(
     if int(number) % 2:
       raise ValueError(f"num_iterations={number} of lines of several rounds must be even")
     run, read = boards_on(tree, at_horizon(boards, int(number) // 2), devices, lock)
-    found = _until(lambda n: Solution(None, exploitability=run(n)), target, number, progress)
+    found = loop.until(
+      lambda n: Solution(None, exploitability=run(n)), target, number, progress, _table_bytes(tree)
+    )
     return found._replace(average_policy=read())
   validation.check_unstacked(tree)
   validation.check_leaves(tree, leaf_values, target)
@@ -245,14 +243,16 @@ def solve_batch(
 def default_batch_size(tree: PublicTree | Lines) -> int:
   """Returns how many subgames of the shape of `tree` to solve side by side on this device."""
   pieces = tuning.pieces()
+  if isinstance(tree, Lines) and pieces.spots is not None:
+    return pieces.spots
+  return max(1, pieces.table_bytes // _table_bytes(tree))
+
+
+def _table_bytes(tree: PublicTree | Lines) -> int:
   if isinstance(tree, Lines):
-    if pieces.spots is not None:
-      return pieces.spots
-    table = largest_table(tree)
-  else:
-    check_is_tree(tree)
-    table = tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
-  return max(1, pieces.table_bytes // table)
+    return largest_table(tree)
+  check_is_tree(tree)
+  return tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
 
 
 # Programs. A row is a game (None where all share one), its arguments, and params of its own.
@@ -285,7 +285,7 @@ def _find(
       state, found = _looks[work](problem, state, number, algorithm=algorithm, piece=None)
       return found
 
-    return _until(run, target, number, progress)
+    return loop.until(run, target, number, progress, _table_bytes(game))
 
 
 def _find_pieces(rows, shared, params, target, algorithm, number, leaf_values, most) -> Solution:
@@ -333,27 +333,6 @@ def _find_on_mesh(rows, given, layout, algorithm, number, *how) -> Solution:
   )
 
 
-def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solution:
-  """Calls `run` for a few seconds at a time until its solution is within the target at a look."""
-  done, look, gap, piece = 0, 0, np.inf, _FIRST
-  while done < most and not (done == look and gap <= (target or 0)):
-    step = most if target is None else _before_next_look(done, most, max, min)
-    look = done + step if done == look else look
-    number, began = min(look - done, piece), time.monotonic()
-    done, found = done + number, run(number)
-    gap = float(found.exploitability)
-    piece = max(_FIRST, int(_SECONDS * number / (time.monotonic() - began)) // 2 * 2)
-    found = found._replace(exploitability=gap, iterations=done)
-    if progress is not None and progress(found):
-      break
-  return found
-
-
-def _before_next_look(done: Any, most: int, larger: Any, smaller: Any) -> Any:
-  """Returns iterations until the next look; `larger` and `smaller` compare two numbers."""
-  return smaller(larger(_FIRST, done // 8 * 2), most - done)
-
-
 def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
   """Solves rows `[B]`, `piece` side by side, each until its solution is within the target."""
 
@@ -363,7 +342,7 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
 
     def look(carry):
       state, done, found = carry
-      number = _before_next_look(done, most, jnp.maximum, jnp.minimum)
+      number = loop.before_next_look(done, most, jnp.maximum, jnp.minimum)
       going = ~(found.exploitability <= target)
       state, new = go_on(state, number)
       new = new._replace(iterations=jnp.full_like(found.iterations, done + number))

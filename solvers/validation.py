@@ -13,6 +13,8 @@ from games.arrays import (  # noqa: F401  # noqa: F401
   MAX_COUNT,
   Player,
   Positive,
+  Share,
+  Weight,
   check_fields,
   check_integer,
   check_shape,

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from games.arrays import Rows, check_integer, checked, integers, short
@@ -265,13 +266,14 @@ def suit_masks(deck: Deck, cards: Rows) -> Any:
   return masks.astype(np.int32)
 
 
+@checked
 def evaluate(deck: Deck, cards: Rows) -> Any:
   """Returns the strengths of hands of up to seven different cards: `[..., k]` to `[...]`.
 
   Raises:
     ValueError: as `suit_masks`, or a hand holds a card twice.
   """
-  if isinstance(cards, np.ndarray) and not (np.diff(np.sort(cards)) != 0).all():
+  if not isinstance(cards, jax.core.Tracer) and not np.diff(np.sort(np.asarray(cards))).all():
     raise ValueError(f"cards={short(cards)} hold a card twice; those of a hand must differ")
   return strengths(suit_masks(deck, cards))
 
@@ -285,6 +287,10 @@ def category(strength: int) -> str:
 @checked
 def strengths_on(deck: Deck, hands: Rows, board: Rows) -> Any:
   """Returns how strong `hands` `[H, 2]` are on a `board` `[k]`: `[H]`, -1 for those it blocks."""
+  hands, board = (
+    integers(name, cards, 0, deck.num_cards - 1, ndim=ndim)
+    for name, cards, ndim in (("hands", hands, 2), ("board", board, 1))
+  )
   xp: Any = board.__array_namespace__()
   blocked = (hands[:, :, None] == board[None, None]).any(axis=(1, 2))
   masks = suit_masks(deck, hands)  # the same on all boards

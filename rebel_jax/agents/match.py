@@ -9,7 +9,7 @@ import numpy as np
 
 import games
 import solvers
-from games.arrays import checked
+from games.arrays import check_kinds, checked
 from games.poker import CALL, FIRST_BET, FOLD, Holdem
 from games.tabulate import check_tree_of
 from rebel_jax.agents.belief_agent import Agent
@@ -226,6 +226,7 @@ def play_games(
   for number, (one, other) in enumerate(seeds):
     seat, dealer = number % 2, Dealer(game)
     players: list[Seat] = [first(one), second(other)]
+    check_kinds(dict(zip(("first", "second"), players)), {"first": Seat, "second": Seat})
     players = players[::-1] if seat else players
     for seated in players:
       seated.dealer = dealer

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import tyro
 
 import solvers
-from games.arrays import is_finite, is_whole, unknown_name
+from games.arrays import is_finite, is_whole, short, unknown_name
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import NETWORKS
 
@@ -92,7 +92,7 @@ def _allowed(
 
   def check(field: str, value: Any) -> None:
     if not fits(value):
-      raise ConfigError(f"{field}={value!r} must be {must_be}")
+      raise ConfigError(f"{field}={short(value)} must be {must_be}")
 
   return Allowed(
     nargs=1,

@@ -143,17 +143,17 @@ class Evaluator:
         if number is not None:
           course.append((number, value))
           row = _of_trajectories([x for _, x in course]) | of_each
+      if self._unsafe:
+        average = self.exploitability(
+          params,
+          playthroughs=1,
+          unsafe=True,
+          progress=lambda done, total: show("average policy", done, total, "searches", ""),
+          **settings,
+        )
+        row |= {"exploitability_average_policy": average}
     except KeyboardInterrupt:
       raise KeyboardInterrupt(*[Measurement(row, course)] * bool(row)) from None
-    if self._unsafe:
-      average = self.exploitability(
-        params,
-        playthroughs=1,
-        unsafe=True,
-        progress=lambda done, total: show("average policy", done, total, "searches", ""),
-        **settings,
-      )
-      row |= {"exploitability_average_policy": average}
     return Measurement(row, course)
 
   def _what(

@@ -8,6 +8,7 @@ import bisect
 import contextlib
 import csv
 import dataclasses
+import io
 import json
 import os
 import platform
@@ -91,10 +92,11 @@ def csv_file(folder: Path, step: int) -> Callable[[dict[str, Any]], None]:
 
   def write(row: dict[str, Any]) -> None:
     rows = read_metrics(folder)
-    with open(folder / "metrics.csv", "w", newline="") as file:
-      table = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
-      table.writeheader()
-      table.writerows(rows)
+    text = io.StringIO(newline="")
+    table = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
+    table.writeheader()
+    table.writerows(rows)
+    files.replace_text(folder / "metrics.csv", text.getvalue())
 
   return write
 

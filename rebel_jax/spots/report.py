@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 import solvers
-from games.arrays import checked
+from games.arrays import checked, short
 from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
@@ -183,15 +183,15 @@ def read_boards(text: str) -> tuple[list[str], list[float]]:
   Raises:
     ConfigError: there is none, or they have different numbers of cards.
   """
-  with in_config_errors(f"boards={text!r} cannot be read", (OSError, UnicodeDecodeError)):
+  with in_config_errors(f"boards={short(text)} cannot be read", (OSError, UnicodeDecodeError)):
     is_file = os.path.isfile(text)  # unlike Path's, it takes lists of any length
     listed = Path(text).read_text().split() if is_file else text.split(",")
   parts = [board.strip().partition(":") for board in listed if board.strip()]
   boards = [board for board, _, _ in parts]
   if not boards or len({len(board) for board in boards}) > 1:
     raise ConfigError(
-      f"boards={text!r} must be boards of as many cards each, separated by commas, or a file of "
-      "one a line"
+      f"boards={short(text)} must be boards of as many cards each, separated by commas, or a file "
+      "of one a line"
     )
   with in_config_errors(f"boards={text!r} hold a weight that is no positive number"):
     weights = [float(weight) if colon else 1.0 for _, colon, weight in parts]

@@ -16,7 +16,7 @@ import tyro
 
 import solvers
 from games import CHANCE
-from games.arrays import checked
+from games.arrays import checked, short
 from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, betting
 from games.poker.betting import check_chips
 from games.poker.cards import shares_card
@@ -93,10 +93,11 @@ class Spot:
       ConfigError: a setting is not allowed, a range is not understood, the board leaves none of
         it, or every hand of one player shares a card with every hand of the other.
     """
+    allowed.check(self)
     deck = Deck(self.ranks, self.suits)
     board = deck.parse(self.board, field="board")
     if len(board) not in _BOARDS:
-      raise ValueError(f"board={self.board!r} holds {len(board)} cards; a spot has 3, 4 or 5")
+      raise ValueError(f"board={short(self.board)} holds {len(board)} cards; a spot has 3, 4 or 5")
     deals = (1,) * (_BOARDS[-1] - len(board))
     for name, least in (("pot", 2), ("stack", 1), ("min_bet", 1)):
       check_chips(name, getattr(self, name), least=least)
@@ -114,11 +115,12 @@ class Spot:
     ranges = {"oop": _weights(self.oop, deck, "oop"), "ip": _weights(self.ip, deck, "ip")}
     free = ~np.isin(deck.hole_cards(), board).any(axis=1)
     for field in (x for x, weights in ranges.items() if not weights[free].any()):
-      raise ValueError(f"{field}={getattr(self, field)!r} holds no hand that the board leaves")
+      raise ValueError(f"{field}={short(getattr(self, field))} holds no hand that the board leaves")
     beliefs = whole.beliefs(np.stack([*ranges.values()]))
     if not (~shares_card(*(whole.hole_cards[row > 0] for row in beliefs))).any():
       raise ValueError(
-        f"oop={self.oop!r} and ip={self.ip!r} cannot both be held: all their hands share cards"
+        f"oop={short(self.oop)} and ip={short(self.ip)} cannot both be held: all their hands share "
+        "cards"
       )
     return whole.only(beliefs)
 
@@ -280,7 +282,7 @@ class SolvedSpot:
         wanted = next(iter(names))
       if wanted not in names:
         there = ", ".join(below) if len(below) else "nothing, as the hand is over"
-        raise ConfigError(f"node={line!r} holds {word!r}, and possible there is: {there}")
+        raise ConfigError(f"node={short(line)} holds {short(word)}, and possible there is: {there}")
       node = self._past_burn(below[names[wanted]])
     return node
 

@@ -325,6 +325,21 @@ def records(study: Study) -> Iterator[dict[str, Any]]:
     yield from records(study.go(move))
 
 
+def check_table(path: Path) -> None:
+  """Checks, before the work, that `export` can write to a file, and replaces none of another kind.
+
+  Raises:
+    OSError: it cannot.
+    ValueError: it would.
+  """
+  with files.replacing(path, rehearse=True):
+    before = files.read_bytes(path) if path.exists() else b""
+  if before and not before.startswith(
+    b'{"line": "' if path.suffix == ".jsonl" else ",".join(FIELDS).encode()
+  ):
+    raise ValueError("it is there and no table of that kind")
+
+
 def export(study: Study, path: str | Path, progress: Callable[[int], object]) -> None:
   """Replaces a file by `records`: a JSON object a line if its name ends in `.jsonl`, else CSV.
 

@@ -87,9 +87,9 @@ def make_chip_player(
     ConfigError: there is nothing of that name, it plays something else, or a setting is not for it.
   """
   if name_or_run in OPPONENTS:
-    if settings:
+    if settings or off_tree:
       raise ConfigError(
-        f"{next(iter(settings))} is not for run={name_or_run!r}, which never searches"
+        f"{next(iter(settings), 'off_tree')} is not for run={name_or_run!r}, which never searches"
       )
     return SimpleSeat(name_or_run, rules_of(rules or {}), seed=seed)
   if rules:

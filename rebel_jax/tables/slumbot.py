@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from games.arrays import checked, short
+from games.arrays import Player, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config import in_config_errors
 from rebel_jax.tables.acpc import HandFollower, TableError, split_actions, within
@@ -111,7 +111,7 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
 
 
 @checked
-def check_winnings(table: ChipTable, seat: int, winnings: Any) -> int:
+def check_winnings(table: ChipTable, seat: Player, winnings: Any) -> int:
   """Returns the server's winnings of `seat`, if the hand can have ended so.
 
   Raises:

@@ -333,6 +333,7 @@ def local_best_response(
   Raises:
     TypeError: `game` is not hold'em, or an argument is of another kind.
     ValueError: a number is not allowed.
+    KeyboardInterrupt: Ctrl-C, with the result of the hands before if they are at least four.
   """
   num_hands = validation.check_even("num_hands", num_hands, least=4)
   equity = Equity(game, max_runouts=max_runouts, seed=seed)
@@ -341,17 +342,30 @@ def local_best_response(
   rng, dealer = np.random.default_rng(seed), game.pairs()
   recorder = HandRecorder(game, PotShares(game))
   won: list[list[tuple[float, float]]] = [[], []]
-  for number in range(num_hands):
-    seat = number % 2
-    won[seat].append(_play(game, dealer, strategy, rules, equity, recorder, seat, rng))
-    if progress is not None:
-      progress(number + 1, num_hands)
-  rows = milli_big_blinds(game) * np.array(won)  # [2, hands of a seat, raw and by AIVAT]
+  try:
+    for number in range(num_hands):
+      seat = number % 2
+      won[seat].append(_play(game, dealer, strategy, rules, equity, recorder, seat, rng))
+      if progress is not None:
+        progress(number + 1, num_hands)
+  except KeyboardInterrupt:
+    if len(won[1]) < 2:
+      raise
+    raise KeyboardInterrupt(_result(game, won)) from None
+  return _result(game, won)
+
+
+def _result(game: Holdem, won: list[list[tuple[float, float]]]) -> LBRResult:
+  """Returns the result of whole pairs of hands, `won` by seat, raw and by AIVAT."""
+  # [2, hands of a seat, raw and by AIVAT]
+  rows = milli_big_blinds(game) * np.array([x[: len(won[1])] for x in won])
   errors = 1.96 * np.sqrt((rows.var(axis=1, ddof=1) / rows.shape[1]).sum(axis=0)) / 2
   means = rows.mean(axis=1)
   mean, better = means.mean(axis=0).tolist()
   first, second = means[:, 0].tolist()
-  return LBRResult(mean, float(errors[0]), (first, second), num_hands, better, float(errors[1]))
+  return LBRResult(
+    mean, float(errors[0]), (first, second), 2 * len(won[1]), better, float(errors[1])
+  )
 
 
 def _play(

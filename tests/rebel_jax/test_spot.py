@@ -5,6 +5,7 @@ import dataclasses
 import json
 import signal
 import types
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -91,13 +92,11 @@ def check_locked(made, lines, move, share):
   tree, policy = on_tree(made)
   held = None
   for line in lines:
-    node = made.find(line)
-    action = made.children(node)[move][-1]
-    held = solvers.lock(tree, node, {action: share}, also=held)
-    table = spot.hand_table(made, node)
-    place = list(made.children(node)).index(move)
-    there = table.reach[made.mover(node)] > 0
-    np.testing.assert_allclose(table.frequency[place][there], share, atol=1e-5)
+    study = Study(made).at(line)
+    held = solvers.lock(tree, study.node, {study.moves[move][-1]: share}, also=held)
+    place = list(study.moves).index(move)
+    kept = [row.frequency[place] for row in study.hands(study.mover)]
+    assert kept == pytest.approx([share] * len(kept), abs=1e-5)
   exact = solvers.exploitability(tree, policy, locked=held)
   assert made.exploitability == pytest.approx(float(exact), rel=2e-3, abs=1e-3)
   assert solvers.exploitability(tree, policy) > 1.5 * exact
@@ -110,15 +109,14 @@ def test_what_is_locked_is_kept_to_and_answered(solved):
 
 @pytest.fixture(scope="module")
 def turn():
-  how = {"bets": "66% / -", "ranks": "29TJQKA", "lock": "check, check, *: bet 66 1"}
-  made = spot.Spot("TdJdQh2s", "AA,KQ", "TT,AJ:0.5", 100, 200, **how)
+  how = {"ranks": "29TJQKA", "lock": "check, check, *: bet 66 1"}
+  made = spot.Spot("TdJdQh2s", "AA,KQ", "TT,AJ:0.5", 100, 200, "66% / -", **how)
   return spot.solve(made, target=1.0, max_iterations=256)
 
 
 def test_locks_hold_after_any_card(turn):
-  above = turn.find("check, check")
-  cards = [f"check, check, {card}" for card in turn.children(above)]
-  check_locked(turn, cards, "bet 66", 1.0)
+  cards = turn.children(turn.find("check, check"))
+  check_locked(turn, [f"check, check, {card}" for card in cards], "bet 66", 1.0)
 
 
 def test_all_in_is_a_bet_of_all_chips_or_no_move():
@@ -192,6 +190,19 @@ def test_the_command(tmp_path, capsys, monkeypatch):
       patch.setattr(jax, name, None)
     assert spot.main(["--load", str(files[0]), "--node", "bet 66"]) == 0
   assert "IP to act" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+  ("flags", "message"),
+  [
+    ([], "load='nothing.npz' cannot be read"),
+    (["--rake", "5"], "rake=5.0 is not for load="),
+    (["--target", "2"], "target=2.0 is not for load="),
+  ],
+)
+def test_a_file_is_loaded_without_flags_of_a_solve(flags, message, capsys):
+  assert spot.main(["--load", "nothing.npz", *flags]) == 2
+  assert message in capsys.readouterr().err
 
 
 def test_rows_of_hands_and_kinds_add_up(solved):
@@ -270,6 +281,14 @@ def test_a_table_is_written_as_lines_of_either_kind(tmp_path, solved, capsys):
   assert rows[0] == ",".join(FIELDS)
   found = [json.loads(line) for line in lines.read_text().splitlines()]
   assert len(found) == len(rows) - 1 == len(list(records(Study(solved).at(node)))) > 100
+  for other in (kept, str(lines)):  # nothing of another kind is replaced
+    path = tmp_path / "other.csv"
+    path.write_bytes(Path(other).read_bytes())
+    assert spot.main(["--load", kept, "--table", str(path)]) == 2
+    assert "no table of that kind" in capsys.readouterr().err
+    assert path.read_bytes() == Path(other).read_bytes()
+  assert spot.main([*SMALL, "--output", str(csv) + "2", "--table", str(csv) + "2"]) == 2
+  assert "must be different files" in capsys.readouterr().err
   assert spot.main(["--load", kept, "--table", str(tmp_path)]) == 2
   assert "cannot be written" in capsys.readouterr().err
 
@@ -398,10 +417,11 @@ def test_means_by_texture(rows):
   assert lines["monotone"][2] == f"{rows[1].ev[0]:.1f}" == lines[BOARDS[1]][2]
   assert lines["all"][1] == "3"
   boards, weights = report.read_boards("TdJdQhKc2s:3,TdJdQd2s2c:0.5,9h9d9s4c3s")
-  mean = (3 * rows[0].ev[0] + rows[2].ev[0]) / 4
-  weighed = report.summary(rows, 201, weights).splitlines()
+  weighed = report.summary(rows, 201, weights)
   assert boards == BOARDS
-  assert next(x.split()[2] for x in weighed if x.startswith("two-tone")) == f"{mean:.1f}"
+  assert (
+    f"{(3 * rows[0].ev[0] + rows[2].ev[0]) / 4:.1f}" in weighed.split("two-tone")[1].split()[1:2]
+  )
   for wrong in ("-1", "x", "inf"):
     with pytest.raises(ConfigError, match="no positive number"):
       report.read_boards(f"TdJdQhKc2s:{wrong}")
@@ -427,7 +447,7 @@ def test_the_report_command(tmp_path, capsys):
     (["--oop", "QQ+,XX"], "oop holds 'XX', which is not understood"),
     (["--oop", "KdKh", "--ip", "KdQd"], "cannot both be held"),
     (["--board", "Td9d6h", "--oop", "random"], "of 3 cards with these bets and ranges makes"),
-    (["--load", "nothing.npz"], "load='nothing.npz' cannot be read"),
+    (["--load", "nothing.npz"], "is not for load='nothing.npz', a solved spot"),
     (["--node", "bet 7"], "node='bet 7' holds 'bet 7', and possible there is: check, bet 66"),
     (["--picture", "missing/grid.png"], "picture='missing/grid.png' cannot be drawn"),
     (["--table", "missing/all.csv"], "table='missing/all.csv' cannot be written"),

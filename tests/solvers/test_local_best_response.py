@@ -73,6 +73,17 @@ def test_who_always_folds_loses_the_blinds():
   assert played.mean == pytest.approx(750)
   assert played.half_width == 0
   assert played.by_seat == (1000, 500)
+
+  def interrupt(done, total):
+    if done == 7:
+      raise KeyboardInterrupt
+
+  with pytest.raises(KeyboardInterrupt) as caught:
+    metrics.local_best_response(
+      game, contrib.TreeStrategy(tree, policy), ALL, num_hands=20, progress=interrupt
+    )
+  (kept,) = caught.value.args
+  assert (kept.num_hands, kept.by_seat) == (6, (1000, 500))
   # Control: without bets nobody has to fold.
   calm = contrib.local_best_response_value(game, tree, policy, metrics.LBRRules(("C",)))
   assert abs(calm.mean - 750) > 10

@@ -487,6 +487,7 @@ class Follower:
     return np.where(place.hands == NONE, NONE, own[place.hands])
 
 
+@checked
 def expand_policy(
   lines: Lines, spot: LineMap, policy: Sequence[Any], tree: PublicTree
 ) -> np.ndarray:

@@ -139,7 +139,7 @@ class SampledSolution(NamedTuple):
 def solve_sampled(
   tree: PublicTree,
   *,
-  num_iterations: int,
+  num_iterations: Positive,
   key: jax.Array,
   algorithm: MCCFR = MCCFR(),
   state: MCCFRState | None = None,
@@ -160,11 +160,10 @@ def solve_sampled(
   Raises:
     ValueError: an argument is not as above.
   """
-  number = validation.check_integer("num_iterations", num_iterations)
   sampler = make_sampler(tree)
   state = algorithm.init(sampler) if state is None else state
   run = _run[work_on_trees()]
-  state, policy = run(sampler, state, key, number // 2, algorithm=algorithm)
+  state, policy = run(sampler, state, key, num_iterations // 2, algorithm=algorithm)
   nodes = int(state.periods) * (algorithm.period or _LARGE) + int(state.nodes)
   return SampledSolution(policy, nodes, state)
 

@@ -161,7 +161,11 @@ def _weigh(tables: Any, done: jax.Array, period: int) -> Any:
 
 @validation.checked
 def solve_chance_sampled(
-  tree: PublicTree | Lines, *, num_iterations: int, seed: int = 0, period: int | None = None
+  tree: PublicTree | Lines,
+  *,
+  num_iterations: validation.Positive,
+  seed: int = 0,
+  period: int | None = None,
 ) -> Solution:
   """Solves a game by CFR whose updates visit one deal of the public cards.
 
@@ -179,13 +183,13 @@ def solve_chance_sampled(
   Raises:
     ValueError: an argument is not as above.
   """
-  number = validation.check_integer("num_iterations", num_iterations)
   if isinstance(tree, Lines):
     run, read = boards_on(tree, SampledBoards(_CFR, seed=seed, period=period), None)
-    return Solution(exploitability=float(run(number)), average_policy=read(), iterations=number)
+    gap = float(run(num_iterations))
+    return Solution(exploitability=gap, average_policy=read(), iterations=num_iterations)
   run, key = _run[work_on_trees()], jax.random.key(seed)
-  policy = run(*deals_of(tree), tree, key, number // 2, period=period)
-  return Solution(policy, iterations=number)
+  policy = run(*deals_of(tree), tree, key, num_iterations // 2, period=period)
+  return Solution(policy, iterations=num_iterations)
 
 
 def _updates(trees, places, tree, key, number, *, period):
