@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 import solvers
-from benchmarks import batch_solve, first_use, match, poker, scaling, table2, tabular, timing
+from benchmarks import (
+  batch_solve,
+  figures,
+  first_use,
+  match,
+  poker,
+  scaling,
+  table2,
+  tabular,
+  timing,
+)
 from benchmarks.studies import poker as poker_study
 from games.poker import Deck
 from rebel_jax import evaluate, flags
@@ -172,6 +182,16 @@ def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
   assert len(list(tmp_path.iterdir())) == 2
   with pytest.raises(SystemExit, match="checkpoints=9 must be from 1 to the"):
     table2.main(table2.Options((str(run),), checkpoints=9))
+
+
+@pytest.mark.slow
+def test_runs_are_drawn_by_game(tmp_path):
+  """A line for each run in its game's panel; a folder that is no run ends in a sentence."""
+  pytest.importorskip("matplotlib")
+  figures.main((trained(), trained()), tmp_path / "runs.png")
+  assert (tmp_path / "runs.png").stat().st_size > 5_000
+  with pytest.raises(ConfigError):
+    figures.main((tmp_path,), tmp_path / "other.png")
 
 
 # What the studies of poker read and draw; what they measure is in docs/results/poker.md.
