@@ -374,7 +374,7 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   flat = files.read_arrays(arrays, shown, _WHAT, about, expected)
   double = any(array.dtype == np.float64 for array in flat.values())
   _check_precision(path, double, double and jnp.result_type(float) == np.float64)
-  params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, flat), sep="/")
+  params = traverse_util.unflatten_dict(jax.device_put(flat), sep="/")
   return Policy(config, params, about | {"checkpoint": name})
 
 
