@@ -32,7 +32,7 @@ from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.target import init_params
 from solvers import solve_boards
-from solvers.algorithms.by_boards import ByBoards
+from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import layout, make_parted_problem
 from solvers.xla import Work, options_for
 

@@ -28,6 +28,10 @@ Player = Annotated[int, (0, 1)]
 Positive = Annotated[int, (1, MAX_COUNT)]
 Count = Annotated[int, (0, MAX_COUNT)]
 Share = Annotated[float, (0, 1)]
+Number = Annotated[float, (-np.inf, np.inf)]
+MOST = float(np.finfo(float).max)
+Finite = Annotated[float, (-MOST, MOST)]
+Weight = Annotated[float, (0, MOST)]
 _NUMBER = (int, float, np.floating, np.integer)
 
 
@@ -135,15 +139,24 @@ def kind_of(annotation: Any) -> Kind:
   if origin is Annotated:
     (right, words), (least, most) = kind_of(parts[0]), parts[1]
     ends = f"of at least {least}" if most >= MAX_COUNT else f"from {least} to {most}"
+    if most >= MOST:
+      finite = f"that is finite, of at least {least}"
+      ends = {np.inf: "that is not NaN", MOST: "that is finite"}.get(-least, finite)
     if (*parts[:1], most - least) == (int, 1):
       words, ends = str(least), f"or {most}"
-    return lambda x: right(x) and least <= x <= most, f"{words.removesuffix(', not NaN')} {ends}"
+    words = f"{words.removesuffix(', not NaN')} {ends}"
+    return lambda x: isinstance(x, _NUMBER) and right(x) and least <= x <= most, words
   if isinstance(annotation, TypeVar):
     origin, parts = typing.Union, annotation.__constraints__
   tests = [kind_of(part)[0] for part in parts if part is not ... and origin is not Callable]
   if origin in (typing.Union, type(int | str)):
     ways = dict.fromkeys(kind_of(part)[1] for part in parts)
     return lambda x: not tests or any(test(x) for test in tests), " or ".join(ways)
+  if origin in (Mapping, dict) and tests:
+    words = " to ".join(kind_of(part)[1] for part in parts)
+    return (
+      lambda x: isinstance(x, Mapping) and all(tests[0](k) and tests[1](x[k]) for k in x)
+    ), f"a mapping from {words}"
   if origin in (list, tuple, Sequence, Iterable):
     fixed = len(tests) if origin is tuple and ... not in parts else 0
     words = " and ".join(kind_of(part)[1] for part in parts if part is not ...)
@@ -178,7 +191,7 @@ def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) ->
     TypeError: one is not.
     ValueError: one is beyond its limits; a seed is negative or too large.
   """
-  for name in arguments.keys() & annotations.keys():
+  for name in (x for x in arguments if x in annotations):
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
       named = arguments.get("field", name) if name in ("text", "history") else name
@@ -214,35 +227,32 @@ def check_fields(record: Any) -> None:
 Rows = TypeVar("Rows", np.ndarray, jax.Array)  # a function takes and returns one of the two
 
 
-def is_finite(value: Any) -> bool:
-  """Says whether `value` is a real number that a float can hold, NaN and infinity excluded."""
-  if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-    return False
+# Whether a value is a real number that a float can hold, NaN and infinity excluded.
+is_finite = kind_of(Finite)[0]
+
+
+def as_share(value: Any) -> float:
+  """Returns a number from 0 to 1, or the text of one, as a float; NaN for anything else."""
   try:
-    return math.isfinite(value)
-  except OverflowError:  # an integer of more than 308 digits
-    return False
+    share = float(value.encode("ascii") if isinstance(value, str) else value)
+  except (TypeError, ValueError, OverflowError):
+    return math.nan
+  return math.nan if isinstance(value, bool) or not 0 <= share <= 1 else share
 
 
-def check_rows(name: str, rows: Any, shape: tuple[int, ...], letters: str) -> None:
-  """Checks the shape of an argument; `letters` says what its axes are.
-
-  Raises:
-    ValueError: it has another.
-  """
-  if np.shape(rows) != shape:
-    raise ValueError(f"{name} of shape {np.shape(rows)} must have shape {shape} {letters}")
-
-
-def whole_numbers(name: str, numbers: Sequence[int]) -> tuple[int, ...]:
-  """Returns `numbers` as a tuple if all are whole.
+def check_shape(name: str, array: Any, shape: tuple[int, ...], letters: str) -> None:
+  """Checks that an argument is an array of a shape, perhaps traced; `letters` name its axes.
 
   Raises:
-    ValueError: one is not.
+    TypeError: it is no array of real numbers.
+    ValueError: it has another shape.
   """
-  if not kind_of(Sequence[int])[0](numbers):
-    raise ValueError(f"{name}={short(numbers)} must be whole numbers")
-  return tuple(int(x) for x in numbers)
+  if not _is_array(array):
+    raise TypeError(
+      f"{name}={short(array)} must be an array of real numbers, of shape {shape} {letters}"
+    )
+  if np.shape(array) != shape:
+    raise ValueError(f"{name} of shape {np.shape(array)} must have shape {shape} {letters}")
 
 
 def lookup(table: Any, *index: Any) -> Any:

@@ -14,7 +14,6 @@ import numpy as np
 
 from games.arrays import as_array, checked, integers, is_whole, short
 from games.game import CHANCE, TERMINAL, Game
-from games.origin import origin_of
 from games.pairs import Pairs, num_live_cards
 from games.public_tree import (
   LEAF,
@@ -28,6 +27,7 @@ from games.public_tree import (
   plan_sweeps,
   walk,
 )
+from games.tabulate import origin_of
 
 MAX_BYTES = 2**32
 Bytes = Annotated[float, (1, np.inf)]
@@ -114,7 +114,6 @@ class _Nodes(NamedTuple):
   action: np.ndarray  # [n]
   state: np.ndarray  # [n, S]
   kind: np.ndarray  # [n]
-  actor: np.ndarray  # [n] kind before the depth limit turns nodes into leaves
   probability: np.ndarray  # [n]
   possible: np.ndarray  # [n, P, H]
   infostate_parent: np.ndarray | None  # [n, P, H]
@@ -153,7 +152,6 @@ def build_public_tree(
   """
   if not game.remembers:
     raise ValueError(f"infostates of {game!r} forget how they were reached, and trees ask for it")
-  depth = _check_depth(depth)
   state = game.state_after(root)
   if game.actor(state[None])[0] == TERMINAL:
     raise ValueError(f"root={root} ends the game: there is nothing left to solve")
@@ -183,7 +181,7 @@ def build_from_state(
     The tree; see `build_public_tree`.
   """
   state = np.asarray(state)
-  limit = _limit(game, state, _check_depth(depth))
+  limit = _limit(game, state, depth)
   check_size(game, state, *limit)
   allowed = np.ones((2, game.num_infostates), bool) if possible is None else np.asarray(possible)
   prior = allowed / allowed.sum(axis=1, keepdims=True)
@@ -208,35 +206,25 @@ def _build(
   return _assemble(game, pairs, levels, prior)
 
 
-def _check_depth(depth) -> int | str | None:
+def _limit(game: Game, state: np.ndarray, depth: Any) -> tuple[int | None, int | None]:
+  """Returns the checked cut of a tree below `state`: its depth, and its stage."""
+  if isinstance(depth, str) and depth == "stage":
+    return None, int(game.stages(state[None])[0])
   whole = int(depth) if isinstance(depth, float) and depth.is_integer() else depth
-  if (
-    depth is not None
-    and not is_whole(whole, 1)
-    and not (isinstance(depth, str) and depth == "stage")
-  ):
+  if depth is not None and not is_whole(whole, 1):
     raise ValueError(
       f"depth={short(depth)} must be a positive integer, 'stage', or None for the whole game"
     )
-  return depth if depth is None or isinstance(depth, str) else int(depth)
-
-
-def _limit(game: Game, state: np.ndarray, depth: int | str | None) -> tuple[int | None, int | None]:
-  """Returns the cut of a tree below `state`: its depth, and its stage."""
-  if isinstance(depth, str):
-    return None, int(game.stages(state[None])[0])
-  return depth, None
+  return whole, None
 
 
 def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
-  actor = game.actor(state[None])
   identity = np.broadcast_to(np.arange(game.num_infostates), (1, 2, game.num_infostates))
   return _Nodes(
     parent=np.array([-1]),
     action=np.array([-1]),
     state=state[None],
-    kind=actor,
-    actor=actor,
+    kind=game.actor(state[None]),
     probability=np.ones(1),
     possible=possible[None],
     infostate_parent=identity,
@@ -274,7 +262,7 @@ def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> 
   cut = np.full(len(action), at_limit) if stage is None else game.stages(state) != stage
   kind = np.where(actor == TERMINAL, TERMINAL, np.where(cut, LEAF, actor))
   dealt = game.dealt_cards(parent_state, action)
-  nodes = _Nodes(parent, action, state, kind, actor, probability, possible, infostate_parent, dealt)
+  nodes = _Nodes(parent, action, state, kind, probability, possible, infostate_parent, dealt)
   order = np.argsort(group_of(kind), kind="stable")  # so each group stays action-major
   return jax.tree.map(lambda x: x[order], nodes)
 
@@ -489,10 +477,11 @@ def take(stack: PublicTree, which: Any) -> PublicTree:
   check_is_tree(stack, "stack")
   if np.ndim(stack.prior) != 3:
     raise ValueError("stack is one tree; take chooses from those of games.stack_trees")
-  if as_array(which).dtype != bool:
+  places = as_array(which)
+  if places.dtype != bool:
     integers("which", which, -len(stack.prior), len(stack.prior) - 1)
   xp: Any = jnp if isinstance(which, jax.Array) else np
-  return jax.tree.map(lambda x: (x if hasattr(x, "at") else xp.asarray(x))[which], stack)
+  return jax.tree.map(lambda x: (x if hasattr(x, "at") else xp.asarray(x))[places], stack)
 
 
 def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[np.ndarray]]:

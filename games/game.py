@@ -10,18 +10,18 @@ their argument, so that numpy builds trees with them and JAX runs the same rules
 import abc
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
-from games.arrays import Rows, check_rows, checked, integers, short, unknown_name
+from games.arrays import Rows, check_integer, check_shape, checked, integers, short, unknown_name
 from games.pairs import DensePairs, HoleCards, Pairs
 from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, walk
 
 __all__ = [
-  "CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Words", "make", "register",
+  "CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "make", "register",
   "registered_games",
 ]  # fmt: skip
 
@@ -41,18 +41,60 @@ class MoverMoves(NamedTuple):
   action: Any
 
 
+# Axes of rules' arguments, kinds of their dtypes, and words; no kind for one number along an axis.
+_ARGUMENTS = {
+  "state": ("S", "iu", "integers"),
+  "states": ("nS", "iu", "integers"),
+  "actions": ("n", "iu", "integers"),
+  "hands": ("nP", "iu", "integers"),
+  "possible": ("nPH", "b", "booleans"),
+  "reach": ("nH", "fiuV", "numbers"),
+  "player": ("P", "", ""),
+  "action": ("A", "", ""),
+  "infostate": ("H", "", ""),
+}
+# Attributes of games; of players there are always two.
+_SIZES = {"P": "", "S": "num_columns", "H": "num_infostates", "A": "num_actions"}
+
+
+def _check_given(game: Any, given: Mapping[str, Any]) -> None:
+  """Checks that a rule's arguments, by name, have the game's shapes and are among its numbers.
+
+  Raises:
+    ValueError: one has not, or is not.
+  """
+  sizes: dict[str, int] = {}
+  for name, value in given.items():
+    axes, kinds, words = _ARGUMENTS.get(name, ("", "", ""))
+    sizes |= {x: getattr(game, _SIZES[x], 2) for x in axes if x in _SIZES}
+    if kinds:
+      shape = value.shape if isinstance(value, (np.ndarray, jax.Array)) else ()
+      if (
+        len(shape) != len(axes)
+        or getattr(value.dtype, "kind", "?") not in kinds
+        or any(sizes.setdefault(x, size) != size for x, size in zip(axes, shape))
+      ):
+        shown = ", ".join(f"{x} = {sizes[x]}" if x in sizes else x for x in axes)
+        raise ValueError(f"{name}={short(value)} must be an array [{shown}] of {words}")
+    elif axes and not isinstance(value, jax.core.Tracer):
+      check_integer(name, value, least=0, most=sizes[axes] - 1)
+
+
 def _in_sentences(rule: Callable[..., Any]) -> Callable[..., Any]:
-  """Makes a rule refuse in one sentence what play never comes to; JAX's arrays are left alone."""
-  names = list(inspect.signature(rule).parameters)[1:]
+  """Makes a rule refuse in one sentence what play never comes to."""
+  parameters = inspect.signature(rule).parameters
+  names, optional = list(parameters)[1:], [x for x in parameters if parameters[x].default is None]
 
   @functools.wraps(rule)
   def call(self, *values, **options):
+    given = dict(zip(names, values)) | options
+    if given and hasattr(Game, rule.__name__):  # a subclass's other methods may take what they like
+      _check_given(self, {k: x for k, x in given.items() if x is not None or k not in optional})
     try:
       return rule(self, *values, **options)
-    except (IndexError, KeyError, TypeError, AttributeError) as error:
-      given = dict(zip(names, values)) | options
+    except (IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
       ours = any(f"{name}=" in str(error) for name in given)
-      if ours or not given or any(isinstance(x, jax.Array) for x in given.values()):
+      if ours or not given or any(isinstance(x, jax.core.Tracer) for x in given.values()):
         raise
       raise ValueError(
         ", ".join(f"{name}={short(x)}" for name, x in given.items())
@@ -71,42 +113,7 @@ def _with_checks(cls: T) -> T:
 
 
 @_with_checks
-class Words:
-  """Readable words for a game's states and actions, with defaults that games replace.
-
-  Attributes:
-    text: the rules in a few lines, for human players; empty by default.
-  """
-
-  text: str = ""
-
-  def action_name(self, action: int) -> str:
-    """Returns a short name of a public action for people to read."""
-    return str(action)
-
-  def describe(self, history: Sequence[int], action: int) -> str:
-    """Returns a readable description of `action` after `history`; by default its name."""
-    return self.action_name(action)
-
-  def situation(self, history: Sequence[int]) -> str:
-    """Returns a readable description of the state after `history`; empty if actions suffice."""
-    return ""
-
-  def explain(self) -> str:
-    """Returns the rules in a few lines, for human players; by default `text`."""
-    return self.text
-
-  def infostate_name(self, player: int, infostate: int) -> str:
-    """Returns a short name of an infostate for people to read."""
-    return str(infostate)
-
-  def hidden_move_name(self, player: int, action: int, infostate: int) -> str:
-    """Returns a short name of a move of which the other sees `action`, by what is held then."""
-    return self.infostate_name(player, infostate)
-
-
-@_with_checks
-class Game(Words, abc.ABC):
+class Game(abc.ABC):
   """A two-player zero-sum game with public actions, as functions of public states.
 
   A public state is a row of `S` integers of 32 bits; what they mean is the game's own business.
@@ -129,6 +136,7 @@ class Game(Words, abc.ABC):
   """
 
   name: str
+  text: str = ""  # the rules in a few lines, for human players
   num_infostates: int  # H
   num_actions: int  # A; players' actions and public chance outcomes share the numbering
   # Hidden moves of an infostate at most, where `hidden_moves` says which; 1 where all are seen.
@@ -164,6 +172,11 @@ class Game(Words, abc.ABC):
   def num_held(self) -> tuple[int, int]:
     """What each player's infostates are below."""
     return self.num_infostates, self.num_infostates
+
+  @functools.cached_property
+  def num_columns(self) -> int:
+    """S: integers of a public state."""
+    return len(self.initial_state())
 
   @property
   def has_chance(self) -> bool:
@@ -243,7 +256,7 @@ class Game(Words, abc.ABC):
     """Returns probability `[n]` and mask `[n, P, H]` of public chance outcomes.
 
     The probability of the outcome is the first where both players' infostates pass the mask,
-    and zero elsewhere. Called for states whose actor is `CHANCE` only.
+    and zero elsewhere. Rows of states whose actor is not `CHANCE` are ignored.
     """
     raise NotImplementedError(f"{self.name} has chance states but does not define chance()")
 
@@ -419,7 +432,7 @@ class Game(Words, abc.ABC):
     weights = np.asarray(probability, float) * fits
     return int(rng.choice(actions, p=weights / weights.sum()))
 
-  # What a network sees; what a person reads, `Words` says.
+  # What a network sees, and what a person reads.
 
   @abc.abstractmethod
   def features(self, states: Rows, player: int) -> Rows:
@@ -428,6 +441,30 @@ class Game(Words, abc.ABC):
     In a game where the seats differ only in who acts, features that say "I act" rather than
     "player 0 acts" let a network learn both seats from the same examples.
     """
+
+  def action_name(self, action: int) -> str:
+    """Returns a short name of a public action for people to read."""
+    return str(action)
+
+  def describe(self, history: Sequence[int], action: int) -> str:
+    """Returns a readable description of `action` after `history`; by default its name."""
+    return self.action_name(action)
+
+  def situation(self, history: Sequence[int]) -> str:
+    """Returns a readable description of the state after `history`; empty if actions suffice."""
+    return ""
+
+  def explain(self) -> str:
+    """Returns the rules in a few lines, for human players; by default `text`."""
+    return self.text
+
+  def infostate_name(self, player: int, infostate: int) -> str:
+    """Returns a short name of an infostate for people to read."""
+    return str(infostate)
+
+  def hidden_move_name(self, player: int, action: int, infostate: int) -> str:
+    """Returns a short name of a move of which the other sees `action`, by what is held then."""
+    return self.infostate_name(player, infostate)
 
   # Shared by all games.
 
@@ -477,7 +514,7 @@ class Game(Words, abc.ABC):
     """
     first = self.initial_state()
     states = integers("start", first if start is None else start, -(2**31), 2**31 - 1, ndim=1)[None]
-    check_rows("start", states[0], np.shape(first), "(S,)")
+    check_shape("start", states[0], np.shape(first), "(S,)")
     for depth, action in enumerate(history):
       if self.actor(states)[0] == TERMINAL:
         raise ValueError(

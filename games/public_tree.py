@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arrays import checked
+from games.arrays import checked, short
 
 __all__ = [
   "LEAF",
@@ -242,7 +242,7 @@ class PublicTree:
     strengths: `[K, H]` of hands on the boards of the tree's showdowns, higher wins, -1 where
       impossible; None without hands.
     dealt: `[N, k]` cards that chance dealt to get there, -1 for none; None without hands.
-    origin: `[3]` mark of the game that it is of (`games.origin`); None if that is not known.
+    origin: `[3]` mark of the game that it is of (`games.tabulate`); None if that is not known.
     structure: the static shape.
     depth_limited: whether the tree has leaves.
     compatible: whether every pair of infostates is possible with the same weight, so that an
@@ -313,7 +313,15 @@ class PublicTree:
 
   @checked
   def astype(self, dtype: type | np.dtype | str) -> "PublicTree":
-    """Returns the tree with its real-valued arrays in `dtype`."""
+    """Returns the tree with its real-valued arrays in `dtype`.
+
+    Raises:
+      ValueError: numpy knows no such type.
+    """
+    try:
+      np.dtype(dtype)
+    except TypeError as error:
+      raise ValueError(f"dtype={short(dtype)} must be a type of numbers: {error}") from None
 
     def convert(x):
       return x.astype(dtype) if np.issubdtype(x.dtype, np.floating) else x

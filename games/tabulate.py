@@ -1,19 +1,115 @@
-"""Games in tables: every node of a tree, or every state of rules that only numpy can run.
+"""Marks that tie trees to games, and games in tables, which searches on a device read rules by.
 
-Searches on a device read a game's rules by them.
+Tables are of every node of a tree, or of every state of rules that only numpy can run.
 """
 
+import dataclasses
 import operator
+import zlib
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import check_integer, lookup
-from games.game import CHANCE, TERMINAL, Game, MoverMoves, check_is_game
-from games.origin import check_tree_of, origin_of
+from games.arrays import Positive, checked, lookup
+from games.game import CHANCE, TERMINAL, Game, MoverMoves
+from games.pairs import Pairs
 from games.public_tree import PADDING, Array, PublicTree, check_is_tree, walk
+
+_PARTS = ("parameters", "prior", "payoffs or pair weights")
+
+
+def origin_of(game: Game, pairs: Pairs | None = None) -> np.ndarray:
+  """Returns the mark of a game, a checksum of each of what `_PARTS` names: `[3]`.
+
+  Args:
+    game: the rules.
+    pairs: what `game.pairs()` returns, if that is known.
+  """
+  pairs = game.pairs() if pairs is None else pairs
+  tables = [getattr(pairs, field.name) for field in dataclasses.fields(pairs)]
+  # Sizes of bets are in no table, and in few games' names.
+  about = (
+    " ".join(map(repr, (game, *map(vars(game).get, ("bets", "rules")), game.num_infostates)))
+    + f" {game.num_actions} {game.initial_state().tolist()}"
+  )
+  parts = [about.encode(), _bytes(game.prior()), b"".join(_bytes(table) for table in tables)]
+  return np.array([zlib.crc32(part) for part in parts], np.uint32)
+
+
+def _bytes(table: np.ndarray) -> bytes:
+  array = np.ascontiguousarray(table)
+  return str(array.shape).encode() + array.tobytes()
+
+
+@checked
+def check_tree_of(game: Game, tree: PublicTree) -> None:
+  """Checks that `tree`, one or a stack, is of `game`: by its mark, and by the rules at its nodes.
+
+  Raises:
+    TypeError: one of the two is something else.
+    ValueError: it is of another game; the message says what differs.
+  """
+  different = _difference(game, tree)
+  if different is not None:
+    raise ValueError(f"tree is not of {game!r}: its {different} differ from that game's")
+
+
+def check_same_game(name: str, mark: Any, tree: PublicTree, *, first: int = 0) -> None:
+  """Checks that what was made of a tree with a `mark` is of the game of `tree`.
+
+  Args:
+    name: what it is.
+    mark: `[3]`, or None if that is not known.
+    tree: with a mark or without.
+    first: part of the mark that is the first to count.
+
+  Raises:
+    ValueError: it is of another game; the message says what differs.
+  """
+  if mark is None or tree.origin is None:
+    return
+  different = np.flatnonzero(np.asarray(mark) != np.asarray(tree.origin))
+  if (different >= first).any():
+    raise ValueError(f"{name} is of another game than tree: {_PARTS[different[-1]]} differ")
+
+
+def _difference(game: Game, tree: PublicTree) -> str | None:
+  """Returns the name of a part in which a game differs from a tree's game, or None."""
+  if tree.state.shape[-1] != len(game.initial_state()):
+    return "public states"
+  if tree.num_infostates != game.num_infostates:
+    return "infostates"
+  if tree.origin is not None:
+    same = np.asarray(tree.origin).reshape(-1, len(_PARTS)) == origin_of(game)
+    if not same.all():
+      return _PARTS[np.flatnonzero(~same.all(axis=0))[-1]]
+  return _different_rules(game, tree)
+
+
+def _different_rules(game: Game, tree: PublicTree) -> str | None:
+  """Returns a difference of a tree to the rules at its own nodes, or None; stacks are one batch."""
+  n = tree.num_nodes
+  state = np.asarray(tree.state).reshape(-1, n, tree.state.shape[-1])
+  columns = tree.kind, tree.parent, tree.action
+  kind, parent, action = (np.asarray(x).reshape(-1, n) for x in columns)
+  inner = kind <= CHANCE
+  if (game.actor(state[inner]) != kind[inner]).any():
+    return "turns"
+  row, node = np.nonzero(parent >= 0)
+  before, taken = state[row, parent[row, node]], action[row, node]
+  legal = game.legal_actions(before)[np.arange(len(taken)), taken]
+  if not legal.all() or game.legal_actions(state[inner]).sum() != len(taken):
+    return "legal actions"
+  if (game.next_states(before, taken) != state[row, node]).any():
+    return "public states"
+  ends = np.asarray(tree.terminal_nodes).reshape(len(kind), -1)
+  row, end = np.nonzero(np.take_along_axis(kind, ends, axis=1) == TERMINAL)
+  scale = np.asarray(tree.payoff_scale).reshape(len(kind), -1)[row, end]
+  if not np.allclose(scale, game.payoff_scale(state[row, ends[row, end]]), rtol=1e-5):
+    return "payoffs"
+  return None
 
 
 class NodeInfo(NamedTuple):
@@ -41,6 +137,7 @@ class NodeInfo(NamedTuple):
 def node_info(game: Game, tree: PublicTree) -> NodeInfo:
   """Returns the `NodeInfo` of `tree`, which is not stacked, by the rules of `game`, its own."""
   check_tree_of(game, tree)
+  check_is_tree(tree, one=True)
   kind = np.asarray(tree.kind)
   nodes = 1 + np.flatnonzero(kind[1:] != PADDING)
   origins = None
@@ -137,8 +234,9 @@ _SAME = (
 )  # fmt: skip
 
 
+@checked
 def tabulate(
-  game: Game, tree: PublicTree | None = None, *, max_states: int = 100_000
+  game: Game, tree: PublicTree | None = None, *, max_states: Positive = 100_000
 ) -> "Tabulated":
   """Returns `game` with its public states numbered and its rules read from tables.
 
@@ -153,19 +251,13 @@ def tabulate(
     ValueError: `max_states` is not a positive integer, or the game has more public states; the tree
       is cut off, padded or of another game.
   """
-  check_is_game(game)
-  check_integer("max_states", max_states)
-  if tree is not None:
-    return _of_tree(game, tree)
-  levels = list(walk(game, game.initial_state(), merge="game", most=max_states))
-  states = np.concatenate([level.states for level in levels])
-  parent = np.concatenate([level.first + level.parent for level in levels])
-  action = np.concatenate([level.action for level in levels])
-  child = np.concatenate([level.child for level in levels])
-  return _tabulated(game, states, (parent, action, child), None, float, {})
-
-
-def _of_tree(game: Game, tree: PublicTree) -> "Tabulated":
+  if tree is None:
+    levels = list(walk(game, game.initial_state(), merge="game", most=max_states))
+    states = np.concatenate([level.states for level in levels])
+    parent = np.concatenate([level.first + level.parent for level in levels])
+    action = np.concatenate([level.action for level in levels])
+    child = np.concatenate([level.child for level in levels])
+    return _tabulated(game, states, (parent, action, child), None, float, {})
   check_is_tree(tree, one=True)
   check_tree_of(game, tree)
   if tree.depth_limited or tree.padded:

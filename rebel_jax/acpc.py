@@ -51,7 +51,7 @@ class Options(flags.SearchOptions):
   host: Annotated[str, allowed.Positional, allowed.text("HOST")]
   port: Annotated[int, allowed.Positional, allowed.integer(1, 65_535)]
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
-  iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = dataclasses.field(
+  iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = dataclasses.field(  # type: ignore[assignment]
     default=None, kw_only=True
   )
   depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None

@@ -1,11 +1,12 @@
 """The command `python -m rebel_jax.evaluate`: how exploitable a trained agent is.
 
 Exit codes: 0 it was measured; 2 an argument is not allowed or the checkpoint cannot be read; 130
-it was interrupted, and the playthroughs so far are measured.
+it was interrupted, and what was measured before is printed.
 """
 
 import dataclasses
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import jax
@@ -15,7 +16,7 @@ from rebel_jax import flags
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import Config, ConfigError, DeepCFR, allowed
+from rebel_jax.config import Config, DeepCFR, allowed
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
@@ -87,18 +88,29 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   with shown:
     shown.show("compiling", 0.0)
     evaluator = make_evaluator(config, **settings)
-    try:
-      measured = evaluator.measure(policy.params, options.seed, show=shown.count)
-    except KeyboardInterrupt as stopped:
-      if not stopped.args:
-        raise
-      measured = stopped.args[0]._replace(row=stopped.args[0].row | {"interrupted": True})
+    measured, ended = _kept(
+      lambda: evaluator.measure(policy.params, options.seed, show=shown.count)
+    )
     row = measured.row
-    if "hands" in row and options.lbr_hands:
+    if options.lbr_hands and not ended:
       shown.show("local best response", 0.0)
-      row = row | _local_best_response(options, policy._replace(config=config), shown)
+      found, ended = _kept(
+        lambda: _local_best_response(options, policy._replace(config=config), shown), default=()
+      )
+      row = row | (
+        {
+          "lbr_mbb": found.mean,
+          "lbr_mbb_interval": found.half_width,
+          "lbr_mbb_aivat": found.aivat,
+          "lbr_mbb_aivat_interval": found.aivat_half_width,
+          "lbr_hands": found.num_hands,
+        }
+        if found
+        else {}
+      )
   return {
     **row,
+    **({"interrupted": True} if ended else {}),
     **evaluator.about,
     "seed": options.seed,
     "checkpoint": policy.about["checkpoint"],
@@ -137,39 +149,43 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
     "eval_algorithm": options.algorithm,
   }
   of_exploitability = {name: getattr(options, name) for name in _EXPLOITABILITY}
-  if not made_on_device(config, config.make_game()):
-    return changes, of_exploitability
-  for name, value in of_exploitability.items():
-    if value:
-      raise ConfigError(
-        f"{name}={value!r} is about exploitability, which cannot be computed in {config.game!r}"
-      )
-  return changes, {}
+  if made_on_device(config, config.make_game()):
+    flags.refuse(
+      options,
+      of_exploitability,
+      f"is about exploitability, which cannot be computed in {config.game!r}",
+    )
+    return changes, {}
+  flags.refuse(options, ["lbr_hands"], "is for hold'em too large for a tree")
+  return changes, of_exploitability
+
+
+def _kept(measure: Callable[[], Any], default: Any = None) -> tuple[Any, bool]:
+  """Returns a measure, or its part before Ctrl-C, and whether that ended it."""
+  try:
+    return measure(), False
+  except KeyboardInterrupt as stopped:
+    if not stopped.args and default is None:
+      raise
+    return next(iter(stopped.args), default), True
 
 
 def _local_best_response(
   options: Options, policy: checkpoint.Policy, shown: Display
-) -> dict[str, Any]:
+) -> solvers.metrics.LBRResult:
   """Returns the payoff of local best response against the agent, by ReBeL's rules (table 1)."""
   agent, shadow = (
     StreetSearcher(policy, iterations=options.iterations, average=average, seed=options.seed)
     for average in (False, True)
   )
   strategy = AgentStrategy(agent.agent(seed=options.seed), shadow.agent(seed=options.seed))
-  found = solvers.metrics.local_best_response(
+  return solvers.metrics.local_best_response(
     agent.game,
     strategy,
     num_hands=options.lbr_hands,
     seed=options.seed,
     progress=lambda done, total: shown.count("local best response", done, total, "hands"),
   )
-  return {
-    "lbr_mbb": found.mean,
-    "lbr_mbb_interval": found.half_width,
-    "lbr_mbb_aivat": found.aivat,
-    "lbr_mbb_aivat_interval": found.aivat_half_width,
-    "lbr_hands": found.num_hands,
-  }
 
 
 def _run(options: Options) -> int:

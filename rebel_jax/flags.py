@@ -119,6 +119,17 @@ def import_own(argv: Sequence[str]) -> tuple[str | None, list[str]]:
   return asked.module, others
 
 
+def refuse(options: Any, names: Iterable[str], why: str) -> None:
+  """Checks that none of a command's options by `names` is set.
+
+  Raises:
+    ConfigError: one differs from its default; `why` ends the sentence.
+  """
+  for name in names:
+    if (value := getattr(options, name)) != getattr(type(options), name):
+      raise allowed.ConfigError(f"{name}={value!r} {why}")
+
+
 def check_kind(options: Any, search: Search) -> None:
   """Checks that no option is about searches of another kind.
 
@@ -129,14 +140,13 @@ def check_kind(options: Any, search: Search) -> None:
   Raises:
     ConfigError: one is.
   """
-  defaults = {field.name: field.default for field in dataclasses.fields(options)}
-  fitting = [name for name in search.options if name in defaults]
-  for name in (name for kind in KINDS for name in kind.options if name not in search.options):
-    if name in defaults and getattr(options, name) != defaults[name]:
-      raise allowed.ConfigError(
-        f"{name}={getattr(options, name)!r} is not for {options.checkpoint!r}, which has "
-        f"{search.kind}; allowed are: {', '.join(fitting)}"
-      )
+  own = [x for x in vars(options) if any(x in kind.options for kind in KINDS)]
+  refuse(
+    options,
+    [x for x in own if x not in search.options],
+    f"is not for {options.checkpoint!r}, which has {search.kind}; allowed are: "
+    + ", ".join(x for x in search.options if x in own),
+  )
 
 
 def agent_settings(options: Any, search: Search) -> dict[str, Any]:
@@ -238,9 +248,13 @@ def say(result: Any, as_json: bool, title: str, rows: list[tuple[str, str]]) -> 
 
 
 def complain(sentence: str) -> None:
-  """Prints a sentence on standard error, if somebody reads that."""
+  """Prints a sentence on standard error, if somebody reads that; of a long one both ends."""
   with contextlib.suppress(OSError):
-    print(sentence, file=sys.stderr, flush=True)
+    print(
+      sentence if len(sentence) <= 1_000 else f"{sentence[:600]} ... {sentence[-300:]}",
+      file=sys.stderr,
+      flush=True,
+    )
 
 
 def _sentence(printed: str) -> str:

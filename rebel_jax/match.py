@@ -26,6 +26,7 @@ from rebel_jax.runs.display import Display
 from solvers.metrics import milli_big_blinds
 
 _SIDE_BY_SIDE = 64  # games whose searches share a call
+_PART = 256  # hands at most that Ctrl-C loses: those of a part end together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +72,11 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     raise allowed.ConfigError(
       f"hands={options.hands} must be even: each player has each seat equally often"
     )
+  policies = {name: checkpoint.load(name) for name in names if name not in OPPONENTS}
+  if not any("iterations" in x.config.search.agent_options for x in policies.values()):
+    flags.refuse(options, ["iterations"], f"is not for {options.a!r} or {options.b!r}")
   searchers: dict[str, Any] = {}
-  for name in (name for name in dict.fromkeys(names) if name not in OPPONENTS):
-    policy = checkpoint.load(name)
+  for name, policy in policies.items():
     settings = flags.agent_settings(options, policy.config.search)
     searchers[name] = make_searcher(policy, seed=options.seed, num_games=_SIDE_BY_SIDE, **settings)
   game = _game_of(options, searchers)
@@ -87,9 +90,8 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     estimator = None
     if known and game.written:
       estimator = match.make_estimator(game, lambda share: shown.show("value function", share))
-    at_once = min([options.hands, *(x.most_games for x in searchers.values() if x.most_games)])
-    # Parts of the hands, for what agents remember of each takes memory.
-    parts = np.array_split(np.arange(options.hands // 2), -(-options.hands // at_once))
+    # Of all of a part: the mean of the hands that end first is another.
+    parts = np.array_split(np.arange(options.hands // 2), -(-options.hands // _PART))
     seeds = [options.seed]  # of one part the match's own, so that parts change nothing there
     if len(parts) > 1:
       seeds = np.random.default_rng(options.seed).integers(2**31, size=len(parts)).tolist()

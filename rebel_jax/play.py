@@ -22,8 +22,7 @@ from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import REBEL, allowed
-from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo
-from rebel_jax.tables.chips import Move as ChipMove
+from rebel_jax.tables import chips
 from rebel_jax.tables.players import TreePlayer
 
 _SILENCE = 2.0  # seconds
@@ -77,15 +76,15 @@ class ChipSeat(Seat):
     state = game.state_after(before)[None]
     if action >= game.first_deal:
       cards = game.dealing.sets[int(state[0, betting.ROUND])][action - game.first_deal]
-      self.seat.observe(Deal(tuple(cards.tolist())))
+      self.seat.observe(chips.Deal(tuple(cards.tolist())))
     elif action != game.burn:
       to = int(game.amounts(state)[0, action - FIRST_BET]) if action >= FIRST_BET else 0
-      self.seat.observe((Fold(), Call(), RaiseTo(to))[min(action, FIRST_BET)])
+      self.seat.observe((chips.Fold(), chips.Call(), chips.RaiseTo(to))[min(action, FIRST_BET)])
 
-  def _move(self, move: ChipMove) -> Move:
+  def _move(self, move: chips.Move) -> Move:
     """Returns a move in chips as one of the dealer's game, to which its bet may be added."""
-    dealer, action = self.dealer, FOLD if isinstance(move, Fold) else CALL
-    if isinstance(move, RaiseTo):
+    dealer, action = self.dealer, FOLD if isinstance(move, chips.Fold) else CALL
+    if isinstance(move, chips.RaiseTo):
       amounts = dealer.game.amounts(dealer.state[None])[0]
       if move.chips not in amounts:
         return dealer.widen(move.chips)

@@ -9,6 +9,7 @@ import dataclasses
 import importlib.util
 import math
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.runs.display import Display, Signals
 from rebel_jax.spots import report as board_report
+from rebel_jax.spots.history import STREETS, read_history
 from rebel_jax.spots.solved import (
   PLAYERS,
   TEXT,
@@ -29,7 +31,14 @@ from rebel_jax.spots.solved import (
   prepare,
   solve,
 )
-from rebel_jax.spots.study import HandTable, Study, check_acts, export, hand_table
+from rebel_jax.spots.study import (
+  HandTable,
+  Study,
+  check_acts,
+  check_table,
+  export,
+  hand_table,
+)
 from solvers.xla import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
@@ -42,8 +51,11 @@ class Options(Spot):
   The player out of position (OOP) acts first on every street.
 
   Attributes:
-    boards: Boards instead of one, such as "Td9d6h,AsKd2c", or a file of one a line: prints EV,
-      equity and the first moves on each, and means by texture.
+    boards: Boards instead of one, such as "Td9d6h,AsKd2c:0.5", or a file of one a line: prints EV,
+      equity and the first moves on each, and means by texture, in which the second counts half.
+    history: File of a hand (PHH, PokerStars) that board, pot and stack are taken from, decimals in
+      hundredths; its moves are printed.
+    street: That the hand is taken from: flop, turn or river; None for the last that is bet on.
     board: The board, three to five cards such as Td9d6hQc.
     oop: Range of the player out of position, such as QQ+,AKs,A5s-A2s,T9o:0.5.
     ip: Range of the player in position.
@@ -51,6 +63,8 @@ class Options(Spot):
     stack: Chips that each player has left.
     target: Stop when the strategy can be exploited by no more than this percentage of the pot.
     max_iterations: Stop after so many updates of one player in any case.
+    max_seconds: Stop at the first look after so many seconds, too.
+    half_tables: Keep sums of flops and turns in 16 bits: less memory.
     memory: GB that the solve may take; None for three quarters of the machine's.
     node: Show the strategy after these moves and cards, such as "bet 66, call, 2c".
     hands: Print every hand of the player to move too.
@@ -69,8 +83,12 @@ class Options(Spot):
   pot: Annotated[Any, allowed.optional(allowed.integer(2))] = None
   stack: Annotated[Any, allowed.optional(allowed.integer(1))] = None
   boards: Annotated[str | None, allowed.optional(TEXT)] = None
+  history: Annotated[str | None, allowed.optional(allowed.path("file"))] = None
+  street: Annotated[str | None, allowed.optional(allowed.one_of(STREETS))] = None
   target: Annotated[float, allowed.number(100)] = 0.5
   max_iterations: Annotated[int, allowed.iterations()] = 10_000
+  max_seconds: Annotated[float | None, allowed.optional(allowed.number())] = None
+  half_tables: bool = False
   memory: Annotated[float | None, allowed.optional(allowed.number())] = None
   node: Annotated[str, allowed.text("MOVES")] = ""
   hands: bool = False
@@ -88,18 +106,29 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     ConfigError: an option is not allowed, a file cannot be written, or the tree does not fit in
       memory.
   """
+  outputs = options.output, options.picture, options.table
+  if len({x and Path(x).absolute() for x in outputs} - {None}) < 3 - outputs.count(None):
+    raise allowed.ConfigError("output, picture and table must be different files")
   if options.output is not None:
     check_output(options.output)
   if options.picture is not None:
     files.check_picture("picture", options.picture)
   if options.table is not None:
-    with _table_errors(options), files.replacing(Path(options.table), rehearse=True):
-      pass
+    with _table_errors(options):
+      check_table(Path(options.table))
   if options.open:
     check_screen()
   if options.load is not None:
+    flags.refuse(
+      options,
+      (
+        *(*Spot.__dataclass_fields__, "history", "street"),
+        *(() if options.open else ("target", "max_iterations", "max_seconds", "half_tables")),
+      ),
+      f"is not for load={options.load!r}, a solved spot",
+    )
     return load(options.load, options.memory)
-  spot = spot_of(options)
+  spot, began = spot_of(options), time.monotonic()
   first: list[float] = []
 
   def progress(iterations: int, percent: float) -> bool:
@@ -108,36 +137,51 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     done = 1 - math.log(first[-1] / options.target) / span if span else 1.0
     said = f"{iterations:,} iterations, exploitable by {percent:.2f}% of the pot"
     display.show("solving", done, said)
-    return signals.received != 0
+    return signals.received != 0 or is_late(options, began)
 
   # Before the first look there is nothing to keep.
   nothing = signals.raising(lambda: flags.complain("\ninterrupted"), lambda: not first)
   with display, nothing:
     display.show("counting lines of betting", 0.0)
-    fits = check_fits(spot.game(), options.memory)
+    fits = check_fits(spot.game(), options.memory, options.half_tables)
     made = prepare(spot)
+    made.lock()
     node = made.find(options.node)
     if options.picture is not None:
       check_acts(Study(made, node))
     display.show("compiling", 0.0, fits.sentence())
-    return solve(
-      made, target=options.target, max_iterations=options.max_iterations, progress=progress
-    )
+    return solve(made, progress=progress, **how_of(options))
+
+
+def how_of(options: Options) -> dict[str, Any]:
+  """Returns those options that `solve` takes as they are."""
+  return {x: getattr(options, x) for x in ("target", "max_iterations", "half_tables")}
+
+
+def is_late(options: Options, began: float) -> bool:
+  """Says whether more than `max_seconds` went by since a moment of the monotonic clock."""
+  return time.monotonic() - began > (options.max_seconds or math.inf)
 
 
 def _table_errors(options: Options) -> contextlib.AbstractContextManager:
-  return allowed.in_config_errors(f"table={options.table!r} cannot be written", OSError)
+  return allowed.in_config_errors(
+    f"table={options.table!r} cannot be written", (OSError, ValueError)
+  )
 
 
 def spot_of(options: Options) -> Spot:
   """Returns the spot that the options name.
 
   Raises:
-    ConfigError: one of them is missing.
+    ConfigError: one of them is missing, or the history cannot be read.
   """
+  if options.history is not None:
+    hand = read_history(options.history, options.street)
+    options = dataclasses.replace(options, board=hand.board, pot=hand.pot, stack=hand.stack)
+    print(f"played: {hand.line or 'nothing'}" + (" (in hundredths)" if hand.unit > 1 else ""))
   for name in ("board", "oop", "ip", "pot", "stack"):
     if getattr(options, name) is None:
-      raise allowed.ConfigError(f"{name}=None must be given, unless --load names a solved spot")
+      raise allowed.ConfigError(f"{name}=None must be given, unless --load or --history does")
   fields = {f.name for f in dataclasses.fields(Spot)}
   return Spot(**{k: v for k, v in vars(options).items() if k in fields})
 
@@ -148,19 +192,18 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   Raises:
     ConfigError: an option is not allowed, or belongs to one board.
   """
-  for name in ("board", "load", "output", "picture", "table"):
-    if getattr(options, name) is not None:
-      raise allowed.ConfigError(
-        f"{name}={getattr(options, name)!r} is for one board, not for --boards"
-      )
-  if options.node or options.hands or options.open:
-    raise allowed.ConfigError("node, hands and open are for one board, not for --boards")
-  boards = board_report.read_boards(options.boards or "")
+  flags.refuse(
+    options,
+    ("board", "load", "output", "picture", "table", "history", "lock", "node", "hands", "open"),
+    "is for one board, not for --boards",
+  )
+  boards, weights = board_report.read_boards(options.boards or "")
   spot = spot_of(dataclasses.replace(options, board=boards[0]))
   for board in boards:  # what is not allowed is refused before anything is solved
     game = dataclasses.replace(spot, board=board).game()
     if game.deals or board == boards[0]:  # rivers are about as large as each other
-      check_fits(game, options.memory)
+      check_fits(game, options.memory, options.half_tables)
+  began = time.monotonic()
 
   def progress(number: int, board: str, percent: float) -> None:
     said = f"{number} of {len(boards)} boards, {board} exploitable by {percent:.2f}% of the pot"
@@ -168,21 +211,19 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
 
   with display:
     display.show("compiling", 0.0, f"{len(boards)} boards")
-    solved = board_report.solve_boards(
-      spot,
-      boards,
-      target=options.target,
-      max_iterations=options.max_iterations,
-      progress=progress,
-    )
+    solved = board_report.solve_boards(spot, boards, progress=progress, **how_of(options))
     rows: list[board_report.BoardRow] = []
     with contextlib.suppress(KeyboardInterrupt):  # what there is counts
-      rows.extend(solved)
+      for row in solved:
+        rows.append(row)
+        if is_late(options, began):
+          break
   if not rows:
     raise KeyboardInterrupt
   worst = max(row.percent for row in rows)
   head = f"exploitable by {worst:.2f}% of the pot or less on each of {len(rows)} boards"
-  return f"{head}\n{board_report.summary(rows, spot.pot)}", len(rows) == len(boards)
+  whole = len(rows) == len(boards) or is_late(options, began)
+  return f"{head}\n{board_report.summary(rows, spot.pot, weights)}", whole
 
 
 def check_screen() -> None:
@@ -202,9 +243,8 @@ def open_explorer(study: Study, options: Options) -> None:
   from rebel_jax.spots.explorer import Explorer
 
   def again(spot: Spot, progress) -> Study:
-    check_fits(spot.game(), options.memory)
-    most = options.max_iterations
-    return Study(solve(spot, progress=progress, target=options.target, max_iterations=most))
+    check_fits(spot.game(), options.memory, options.half_tables)
+    return Study(solve(spot, progress=progress, **how_of(options)))
 
   Explorer(study, again).run()
 

@@ -31,11 +31,9 @@ from solvers.metrics.policies import (
   best_response_values,
   expected_values,
   exploitability,
-  infostate_values,
   root_marginals,
 )
-from solvers.resolving.graft import Placer, lock
-from solvers.resolving.refine import answer_bet, blueprint_values, refine
+from solvers.resolving import Placer, answer_bet, blueprint_values, lock, refine
 from solvers.solve import Solution, solve, solve_batch
 from solvers.sweeps.problem import Alternatives
 
@@ -44,7 +42,7 @@ __all__ = [
   "LeafValues", "Maxmargin", "Placer", "Resolve", "Solution", "StateAnswer", "StateFunction",
   "StateQuery", "answer_bet", "best_response", "best_response_values", "blueprint_values",
   "cfr_avg", "cfr_plus", "discounted_cfr", "exact_leaf_values", "expected_values",
-  "exploitability", "fictitious_play", "gt_cfr", "infostate_values", "linear_cfr",
+  "exploitability", "fictitious_play", "gt_cfr", "linear_cfr",
   "linear_fictitious_play", "linear_optimistic_fictitious_play", "lock", "make_algorithm",
   "node_info", "predictive_cfr_plus", "refine", "registered_algorithms", "resolved_policies",
   "root_marginals", "solve", "solve_batch", "vanilla_cfr", "warm_started", "with_gadget",

@@ -10,8 +10,7 @@ import numpy as np
 
 from games import PADDING, Game, PublicTree, stack_trees, take
 from games.build import build_from_state
-from games.game import check_is_game
-from games.origin import check_tree_of
+from games.tabulate import check_tree_of
 from solvers import validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import discounted_cfr
@@ -194,6 +193,7 @@ class ExactLeafValues:
     return subgames
 
 
+@validation.checked
 def exact_leaf_values(
   game: Game,
   *,
@@ -221,7 +221,6 @@ def exact_leaf_values(
   Raises:
     ValueError: `num_iterations` is not a positive integer.
   """
-  check_is_game(game)
   solver: Algorithm = discounted_cfr() if algorithm is None else algorithm
   validation.check_algorithm(solver)
   num_iterations = validation.check_num_iterations(num_iterations, solver.alternating)

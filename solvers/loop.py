@@ -1,9 +1,11 @@
 """The one loop over iterations: every solver, search and growing tree is a caller of it."""
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from solvers.algorithms.cfr import Algorithm
@@ -17,6 +19,10 @@ from solvers.xla import varying_alike
 Evaluate = Callable[[LeafQuery], jax.Array]
 # (j, problem, state, carry) -> carry, before each pair of updates: j of each player are done.
 Observe = Callable[[jax.Array, Problem, Any, Any], Any]
+
+
+FIRST = 32  # iterations before the first look; later ones are a quarter of those done
+_SECONDS = 3.0  # between two moments at which signals are seen, if iterations are as quick
 
 
 class Run(NamedTuple):
@@ -42,11 +48,24 @@ def update_both(
     state, first = algorithm.update(problem, state, answer(state, 0), 0)
     state, second = algorithm.update(problem, state, answer(state, 1), 1)
     return state, (first, second)
-  # Each update reads the state from before either; what belongs to player 1 is the second's.
   answers = answer(state, 0), answer(state, 1)
   state_0, first = algorithm.update(problem, state, answers[0], 0)
   state_1, second = algorithm.update(problem, state, answers[1], 1)
-  return algorithm.merge(problem, state_0, state_1), (first, second)
+  return merged(state, state_0, state_1), (first, second)
+
+
+def merged(before: Any, first: Any, second: Any) -> Any:
+  """Returns a state as player 0's update left it in `first`, and player 1's in `second`.
+
+  Each update changes its own player's part alone.
+  """
+
+  def merge(old, x, y):
+    if x is old or y is old:
+      return y if x is old else x
+    return jnp.where(x != old, x, y)
+
+  return jax.tree.map(merge, before, first, second)
 
 
 def begin(
@@ -111,3 +130,28 @@ def run(
 
 def _ask(problem: Any, algorithm: Algorithm, evaluate: Evaluate | None, state: Any, player: int):
   return None if evaluate is None else evaluate(algorithm.leaf_query(problem, state, player))
+
+
+def until(run: Callable[[int], Any], target, most: int, progress, size: int = 0) -> Any:
+  """Calls `run` for a few seconds at a time until its solution is within the target at a look.
+
+  Where its tables are of a `size` in bytes that makes iterations slow, the first two say how slow.
+  """
+  least = FIRST if size < 2**25 else 2
+  done, look, gap, piece = 0, 0, float("inf"), least
+  while done < most and not (done == look and gap <= (target or 0)):
+    step = most if target is None else before_next_look(done, most, max, min)
+    look = done + step if done == look else look
+    number, began = min(look - done, piece), time.monotonic()
+    done, found = done + number, run(number)
+    gap = float(found.exploitability)
+    piece = max(least, int(_SECONDS * number / (time.monotonic() - began)) // 2 * 2)
+    found = found._replace(exploitability=gap, iterations=done)
+    if progress is not None and progress(found):
+      break
+  return found
+
+
+def before_next_look(done: Any, most: int, larger: Any, smaller: Any) -> Any:
+  """Returns iterations until the next look; `larger` and `smaller` compare two numbers."""
+  return smaller(larger(FIRST, done // 8 * 2), most - done)

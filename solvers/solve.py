@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,15 +11,15 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from games.arrays import Number, kind_of
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
-from solvers.algorithms.by_boards import ByBoards
 from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.regret_rules import at_horizon
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.policies import exploitability_of, policy_values
-from solvers.solve_boards import boards_on
+from solvers.solve_boards import ByBoards, boards_on
 from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem
 from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import Alternatives, Lock, make_lock, make_problem
@@ -33,9 +32,6 @@ from solvers.xla import (
   varying_alike,
   work_of_solving,
 )
-
-_FIRST = 32  # iterations before the first look; later ones are a quarter of those done
-_SECONDS = 3.0  # between two moments at which signals are seen, if iterations are as quick
 
 
 class Solution(NamedTuple):
@@ -110,7 +106,7 @@ def solve(
       (`solvers.warm_started`) the policy to start from.
     locked: `[N]` or `[N, H]` bool, the same for all moves of a choice: where true, the player who
       moves keeps to `initial_policy`, and both know. Or a `Lock`, such as `solvers.lock` makes,
-      which says itself what is kept to.
+      which says itself what is kept to; of lines `[lines, 1]`, for all hands and boards.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
     progress: with a target, called at looks and every few seconds; it ends the solve by True.
       Policies are None where CFR solves lines of several rounds, board by board.
@@ -137,34 +133,32 @@ def solve(
     raise TypeError(f"progress={validation.short(progress)} must be a function, with a target")
   boards = None
   if isinstance(tree, Lines) and len(tree.streets) > 1 and isinstance(algorithm, CFR):
-    boards = ByBoards(algorithm, tables) if algorithm.alternating else None
+    boards = ByBoards(algorithm, tables) if algorithm.alternating else None  # type: ignore[arg-type]
   if tables is not None and boards is None:
     raise ValueError(
       f"tables={validation.short(tables)} are for CFR with turns on lines of several rounds"
     )
   given = (beliefs, initial_policy, locked, alternatives)
   if isinstance(tree, Lines):
-    _check_lines_alone(leaf_values, *given)
+    lock = validation.check_lines_alone(tree, leaf_values, *given)
     if boards is None:
-      return _find((tree, Given(), None), None, None, algorithm, number, target, None, progress)
+      rows = (tree, Given(lock=lock), None)
+      return _find(rows, None, None, algorithm, number, target, None, progress)
     if int(number) % 2:
       raise ValueError(f"num_iterations={number} of lines of several rounds must be even")
-    run, read = boards_on(tree, at_horizon(boards, int(number) // 2), devices)
-    found = _until(lambda n: Solution(None, exploitability=run(n)), target, number, progress)
+    run, read = boards_on(tree, at_horizon(boards, int(number) // 2), devices, lock)
+    found = loop.until(
+      lambda n: Solution(None, exploitability=run(n)), target, number, progress, _table_bytes(tree)
+    )
     return found._replace(average_policy=read())
   validation.check_unstacked(tree)
   validation.check_leaves(tree, leaf_values, target)
   validation.check_given(tree, algorithm, *given)
-  if not tree.depth_limited:
-    leaf_values, params = None, None
-  elif (bind := getattr(leaf_values, "bind", None)) is not None:
-    leaf_values, params = bind(tree)
-  leaf_values = _shared(leaf_values, params, (tree, given), tree, algorithm)
-  how: Any = (params, algorithm, number, target, leaf_values, progress)
+  function, params, _ = _bound(tree, leaf_values, params, given, algorithm)
   given = _as_given(tree, *given)
   if not tuning.on_cpu():
     tree = dataclasses.replace(tree, structure=gathered(tree.structure))
-  return _find((tree, given, None), None, *how)
+  return _find((tree, given, None), None, params, algorithm, number, target, function, progress)
 
 
 def solve_batch(
@@ -211,22 +205,15 @@ def solve_batch(
   number = _check_settings(algorithm, num_iterations, target)
   given = (beliefs, initial_policy, locked, alternatives)
   game: Any = trees
-  function: Any = leaf_values
-  stacked, own = True, None
+  stacked, function, own = True, None, None
   if isinstance(trees, list | tuple) and trees and all(isinstance(x, Lines) for x in trees):
-    _check_lines_alone(leaf_values, *given)
+    validation.check_lines_alone(None, leaf_values, *given)
     game, arrays = _stack_lines(trees), Given()
   elif isinstance(trees, PublicTree):
     stacked = trees.prior.ndim == 3
     validation.check_leaves(trees, leaf_values, target)
     _check_rows(trees, stacked, algorithm, *given)
-    if not trees.depth_limited:
-      function, params = None, None
-    elif stacked and hasattr(function, "bind_stacked"):
-      function, params, own = function.bind_stacked(trees)
-    elif hasattr(function, "bind"):
-      function, params = function.bind(trees)
-    function = _shared(function, params, (trees, given), trees, algorithm)
+    function, params, own = _bound(trees, leaf_values, params, given, algorithm)
     arrays = _as_given(trees, *given)
   else:
     raise TypeError(
@@ -256,14 +243,16 @@ def solve_batch(
 def default_batch_size(tree: PublicTree | Lines) -> int:
   """Returns how many subgames of the shape of `tree` to solve side by side on this device."""
   pieces = tuning.pieces()
+  if isinstance(tree, Lines) and pieces.spots is not None:
+    return pieces.spots
+  return max(1, pieces.table_bytes // _table_bytes(tree))
+
+
+def _table_bytes(tree: PublicTree | Lines) -> int:
   if isinstance(tree, Lines):
-    if pieces.spots is not None:
-      return pieces.spots
-    table = largest_table(tree)
-  else:
-    check_is_tree(tree)
-    table = tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
-  return max(1, pieces.table_bytes // table)
+    return largest_table(tree)
+  check_is_tree(tree)
+  return tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
 
 
 # Programs. A row is a game (None where all share one), its arguments, and params of its own.
@@ -296,7 +285,7 @@ def _find(
       state, found = _looks[work](problem, state, number, algorithm=algorithm, piece=None)
       return found
 
-    return _until(run, target, number, progress)
+    return loop.until(run, target, number, progress, _table_bytes(game))
 
 
 def _find_pieces(rows, shared, params, target, algorithm, number, leaf_values, most) -> Solution:
@@ -344,27 +333,6 @@ def _find_on_mesh(rows, given, layout, algorithm, number, *how) -> Solution:
   )
 
 
-def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solution:
-  """Calls `run` for a few seconds at a time until its solution is within the target at a look."""
-  done, look, gap, piece = 0, 0, np.inf, _FIRST
-  while done < most and not (done == look and gap <= (target or 0)):
-    step = most if target is None else _before_next_look(done, most, max, min)
-    look = done + step if done == look else look
-    number, began = min(look - done, piece), time.monotonic()
-    done, found = done + number, run(number)
-    gap = float(found.exploitability)
-    piece = max(_FIRST, int(_SECONDS * number / (time.monotonic() - began)) // 2 * 2)
-    found = found._replace(exploitability=gap, iterations=done)
-    if progress is not None and progress(found):
-      break
-  return found
-
-
-def _before_next_look(done: Any, most: int, larger: Any, smaller: Any) -> Any:
-  """Returns iterations until the next look; `larger` and `smaller` compare two numbers."""
-  return smaller(larger(_FIRST, done // 8 * 2), most - done)
-
-
 def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
   """Solves rows `[B]`, `piece` side by side, each until its solution is within the target."""
 
@@ -374,7 +342,7 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
 
     def look(carry):
       state, done, found = carry
-      number = _before_next_look(done, most, jnp.maximum, jnp.minimum)
+      number = loop.before_next_look(done, most, jnp.maximum, jnp.minimum)
       going = ~(found.exploitability <= target)
       state, new = go_on(state, number)
       new = new._replace(iterations=jnp.full_like(found.iterations, done + number))
@@ -431,7 +399,7 @@ def _problem(row, shared, piece, params=None, leaf_values=None):
   lanes = 1 if game is None else piece or 1
   game = shared if game is None else game
   if isinstance(game, Lines):
-    return make_lines_problem(game), None, None
+    return make_lines_problem(game, given.lock), None, None
   problem = make_problem(
     game, given.beliefs, lock=given.lock, alternatives=given.alternatives, lanes=lanes
   )
@@ -511,24 +479,29 @@ def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | N
   number = validation.check_num_iterations(num_iterations, algorithm.alternating)
   if target is None and isinstance(num_iterations, jax.Array) and number % 2 == 0:
     return num_iterations
-  if target is not None and (number % 2 or validation.check_number("target", target) < 0):
+  if target is not None and (number % 2 or not kind_of(Number)[0](target) or target < 0):
     raise ValueError(
       f"num_iterations={num_iterations!r} must be even, and target={target!r} at least 0, or None"
     )
   return number
 
 
-def _shared(leaf_values, params, arguments, trees: PublicTree, algorithm: Algorithm) -> Any:
-  """Returns a leaf function that is compiled once with others of its program."""
-  if leaf_values is None or not validation.is_concrete(arguments, params):
-    return leaf_values
-  return shared_by_program(leaf_values, params, trees, getattr(algorithm, "sound", False))
+def _bound(trees: PublicTree, leaf_values: Any, params: Any, given: Any, algorithm: Any) -> Any:
+  """Returns the function of leaves, its params, and params of each row's own; None without leaves.
 
-
-def _check_lines_alone(*others: Any) -> None:
-  names = ("leaf_values", "beliefs", "initial_policy", "locked", "alternatives")
-  for name in [x for x, value in zip(names, others, strict=True) if value is not None]:
-    raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
+  The function is compiled once with others of its program.
+  """
+  own = None
+  if not trees.depth_limited:
+    return None, None, None
+  if trees.prior.ndim == 3 and hasattr(leaf_values, "bind_stacked"):
+    leaf_values, params, own = leaf_values.bind_stacked(trees)
+  elif hasattr(leaf_values, "bind"):
+    leaf_values, params = leaf_values.bind(trees)
+  if validation.is_concrete(trees, given, params):
+    sound = getattr(algorithm, "sound", False)
+    leaf_values = shared_by_program(leaf_values, params, trees, sound)
+  return leaf_values, params, own
 
 
 def _stack_lines(spots: Sequence[Lines]) -> Lines:

@@ -1,7 +1,6 @@
 """Checks of arguments: static mistakes always, contents of arrays where they are concrete."""
 
 import functools
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,11 +13,13 @@ from games.arrays import (  # noqa: F401  # noqa: F401
   MAX_COUNT,
   Player,
   Positive,
+  Share,
+  Weight,
   check_fields,
   check_integer,
+  check_shape,
   checked,
   integers,
-  is_finite,
   is_whole,
   short,
 )
@@ -27,7 +28,6 @@ from games.public_tree import PADDING, PublicTree, check_is_tree, payoff_bound
 from solvers.sweeps.problem import Alternatives, Lock, make_lock
 
 TOLERANCE = 1e-3
-_REAL = (np.floating, np.integer, np.bool_)
 
 
 def is_concrete(*arrays) -> bool:
@@ -53,7 +53,6 @@ def check_gadget(gadget, searcher: int | None = None) -> None:
     raise TypeError(
       f"gadget={short(gadget)} must be a gadget, such as solvers.Maxmargin(searcher=1)"
     )
-  check_player(gadget.searcher, "searcher")
   if searcher is not None and gadget.searcher != searcher:
     raise ValueError(f"searcher={searcher}, but gadget is for player {gadget.searcher}")
 
@@ -84,42 +83,10 @@ def check_even(name: str, value, *, least: int = 2, most: int = MAX_COUNT) -> in
   return number
 
 
-def check_bool(name: str, value) -> bool:
-  """Returns `value` if it is True or False; a string would count as true."""
-  if not isinstance(value, bool | np.bool_):
-    raise ValueError(f"{name}={short(value)} must be True or False")
-  return bool(value)
-
-
-def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
-  """Returns `value` as a float if it is a real number, not NaN, or a finite one."""
-  infinite = isinstance(value, float | np.floating) and math.isinf(value)
-  if not (is_finite(value) or (infinite and allow_infinite)):
-    what = "a number, not NaN" if allow_infinite else "a number, and finite"
-    raise ValueError(f"{name}={short(value)} must be {what}")
-  return float(value)
-
-
 def check_player(player: Any, name: str = "player") -> None:
   """Checks that `player` is 0 or 1."""
   if not is_whole(player, 0, 1):
     raise ValueError(f"{name}={short(player)} must be 0 or 1")
-
-
-def check_shape(name: str, array, expected: tuple[int, ...], letters: str) -> None:
-  """Checks that something is an array of real numbers of a shape; it may be traced."""
-  if array is None or isinstance(array, (str, bytes, dict, set, PublicTree)):
-    raise TypeError(f"{name}={type(array).__name__} must be an array of shape {expected} {letters}")
-  try:
-    array = array if hasattr(array, "dtype") else np.asarray(array)
-  except ValueError:
-    raise ValueError(
-      f"{name} must be an array of shape {expected} {letters}, and its rows differ in length"
-    ) from None
-  if np.shape(array) != expected:
-    raise ValueError(f"{name} of shape {np.shape(array)} must have shape {expected} {letters}")
-  if not any(jax.dtypes.issubdtype(array.dtype, kind) for kind in _REAL):
-    raise ValueError(f"{name} of type {array.dtype} must hold real numbers")
 
 
 def tolerance(array: Any) -> float:
@@ -384,3 +351,19 @@ def sum_choices(tree: PublicTree, rows: np.ndarray) -> np.ndarray:
       sums[above + first : above + last] += rows[start : start + last - first]
       start += last - first
   return sums
+
+
+def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) -> Any:
+  """Returns the lock of lines, or None; other arguments of a solve beside them are refused.
+
+  Raises:
+    ValueError: there is one, the lock is of other lines, or `lines` is None and there is a lock.
+  """
+  held = lines is not None and isinstance(locked, Lock)
+  if held and any(np.shape(x) != (lines.num_nodes, 1) for x in locked):
+    raise ValueError(f"locked must hold rows of shape ({lines.num_nodes}, 1), one for each line")
+  others = (leaf_values, beliefs, policy, None if held else locked, rest)
+  names = ("leaf_values", "beliefs", "initial_policy", "locked", "alternatives")
+  for name in [x for x, value in zip(names, others, strict=True) if value is not None]:
+    raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
+  return locked

@@ -9,7 +9,7 @@ import numpy as np
 from games import PADDING
 from games.build import build_from_state
 from games.poker import betting
-from games.poker.variation import FIXED
+from games.poker.streets import FIXED
 
 
 def own_game(game, state):

@@ -37,7 +37,11 @@ def chained(
 ) -> list[float]:
   """Returns the exploitability of the agent for each seed."""
   policies = solvers.resolved_policies(
-    rules, tree, search=search, chain=chain, seeds=tuple(range(seeds))
+    rules,
+    tree,
+    search=search,
+    chain=chain,  # type: ignore[arg-type]  # one of `CHAINS`
+    seeds=tuple(range(seeds)),
   )
   return [float(solvers.exploitability(tree, policy)) for policy in policies]
 

@@ -16,7 +16,7 @@ from games.arrays import (
   Rows,
   Share,
   check_fields,
-  check_rows,
+  check_shape,
   checked,
   integers,
   lookup,
@@ -57,6 +57,9 @@ class BetSizes:
     max_raises: raises that a round may have; None for any number.
     all_in_after: raises in a round after which all-in is the only raise; None for any number.
     near_all_in: bets of at least this share of the player's chips become all-in; None for none.
+    add_all_in: all-in is a move where the chips left are at most so many pots; None for nowhere.
+    merge: of two sizes whose pots after a call differ by at most this share of the larger pot the
+      one that is listed first is kept; None for all.
     second: player 1's `fractions`; None if they are the same.
     donk: for each round after the first, the sizes of who acts first into a player who bet last on
       the round before, the last entry for what follows; none for no bet. None if these are as
@@ -73,12 +76,13 @@ class BetSizes:
   near_all_in: Share | None = None
   second: Sizes | None = None
   donk: tuple[tuple[Size, ...], ...] | None = None
+  add_all_in: float | None = None
+  merge: Share | None = None
 
   def __post_init__(self):
     for rounds in self._players:
       _check_sizes(rounds)
-    if self.donk is not None:
-      _check_sizes((self.donk,))
+    _check_sizes((self.donk or (), ((1 if self.add_all_in is None else self.add_all_in,),)))
     check_fields(self)
     if self.near_all_in == 0:
       raise ValueError("near_all_in=0 must be a share of the chips, above 0 and at most 1")
@@ -188,7 +192,7 @@ class BetSizes:
       ValueError: one is of another shape.
     """
     states = integers("states", states, -(2**31), 2**31 - 1, ndim=2)
-    check_rows(
+    check_shape(
       "states",
       states[:, : betting.NUM_COLUMNS],
       (len(states), betting.NUM_COLUMNS),
@@ -208,7 +212,7 @@ class BetSizes:
     )
     kinds, sizes = lookup(all_kinds, *key), lookup(all_amounts, *key)
     if fractions is not None:
-      check_rows("fractions", fractions, (len(states), all_kinds.size), "(n, size of thousandths)")
+      check_shape("fractions", fractions, (len(states), all_kinds.size), "(n, size of thousandths)")
       first = ((key[0] * rounds + key[1]) * raises + key[2]) * self.num_slots
       places = first[:, None] + xp.arange(self.num_slots, dtype=first.dtype)[None]
       sizes = xp.where(
@@ -228,6 +232,10 @@ class BetSizes:
     if self.all_in_after is not None:
       kinds = xp.where(states[:, betting.RAISES, None] < self.all_in_after, kinds, 0)
     least = rules.least_raise(states)
+    every = may & self.all_in
+    if self.add_all_in is not None:
+      share: Any = int(np.floor(1000 * self.add_all_in + 0.5))
+      every |= may & (_of_pot(rules, states, share, rules.stack * 1000 // share + 1) >= stack)
     amounts: list[Any] = []
     for slot in range(self.num_slots):
       size, most, kind = sizes[:, slot], reach[:, slot], kinds[:, slot]
@@ -251,12 +259,21 @@ class BetSizes:
         more = xp.minimum(size, stack - rules.highest(states))
         to = xp.where(kind == _PLUS, rules.highest(states) + more, to)
       to = self._rounded_up(states, xp.clip(to, least, stack))
-      there &= (to < stack) | (not self.all_in)
+      there &= (to < stack) | ~every
       for other in amounts:
-        there &= to != other
+        there &= ~self._same(rules, to, other)
       amounts.append(xp.where(there, to, -1))
-    amounts.append(xp.where(may & self.all_in, stack, -1))
+    amounts.append(xp.where(every, stack, -1))
     return xp.stack(amounts, axis=1)
+
+  def _same(self, rules: Betting, to: Any, other: Any) -> Any:
+    """Says whether a bet is another, -1 for none, or close to it."""
+    if self.merge is None:
+      return to == other
+    pot = to + other + abs(to - other) + rules.dead  # the larger
+    share = int(np.floor(1000 * self.merge + 0.5))
+    limit = _product(pot // 1000, pot % 1000, share, pot // 1000 + 1)
+    return (other >= 0) & (2 * abs(to - other) <= limit)
 
   def _rounded_up(self, states: Rows, to: Rows) -> Rows:
     """Returns `to` with bets of nearly all chips as all-in."""
@@ -364,6 +381,7 @@ PRESETS = {
 }
 
 
+@checked
 def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> BetSizes:
   """Returns an abstraction from a preset's name, a string of sizes, fractions, or an abstraction.
 
@@ -386,13 +404,9 @@ def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> Be
         "'33%,75%,a / 2.5x', or fractions"
       )
     return BetSizes.parse(sizes, rounds=rounds)
-  if not isinstance(sizes, tuple | list):
-    raise ValueError(
-      f"bets={short(sizes)} must be a preset's name, fractions of the pot, or BetSizes"
-    )
   if len(sizes) == 2 and all(isinstance(x, str) for x in sizes):
     return BetSizes.parse(*sizes, rounds=rounds)
-  return BetSizes(((tuple(sizes),),))
+  return BetSizes(((tuple[Any, ...](sizes),),))
 
 
 @checked

@@ -4,6 +4,7 @@ These are the rules themselves, with every bet size; `abstraction` picks the siz
 """
 
 import dataclasses
+import functools
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,10 +13,9 @@ from games.arrays import (
   Player,
   Rows,
   check_fields,
+  check_integer,
   checked,
-  is_whole,
   lookup,
-  short,
   with_columns,
 )
 
@@ -24,9 +24,10 @@ from games.arrays import (
   ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, START, STACK, NUM_COLUMNS,
 ) = range(11)  # fmt: skip
 FOLD, CALL, FIRST_BET = range(3)  # actions of hold'em; bets follow each other
-_MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
-Stack = Annotated[int, (1, _MAX_CHIPS)]
-Stake = Annotated[int, (0, _MAX_CHIPS)]
+MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
+check_chips = functools.partial(check_integer, most=MAX_CHIPS)
+Stack = Annotated[int, (1, MAX_CHIPS)]
+Stake = Annotated[int, (0, MAX_CHIPS)]
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
 
 
@@ -176,7 +177,7 @@ class Betting:
     Raises:
       ValueError: no raise is, or this one is too small, too large, or not a whole number.
     """
-    check_chips("bet", to, at_least=0)
+    check_chips("bet", to, least=0)
     if (raises := self.raises(state)) is None:
       raise ValueError(f"bet={to} is not legal where nobody may raise")
     least, most = raises
@@ -240,14 +241,3 @@ class Betting:
         ACTOR: 1 - actor,
       },
     )
-
-
-def check_chips(field: str, value, *, at_least: int) -> None:
-  """Checks that `value` is a whole number of chips.
-
-  Raises:
-    ValueError: it is not, or it is less than `at_least` or more than a state holds.
-  """
-  if not is_whole(value, at_least, _MAX_CHIPS):
-    allowed = f"a whole number of chips, at least {at_least} and at most {_MAX_CHIPS}"
-    raise ValueError(f"{field}={short(value)} must be {allowed}")

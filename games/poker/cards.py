@@ -1,4 +1,4 @@
-"""Cards: decks of any ranks and suits, pairs of hole cards, and how strong hands are.
+"""Cards: decks of any ranks and suits, pairs of hole cards, how strong hands are, and their names.
 
 A strength is of the best five of up to seven cards, for numpy and for JAX. A hand is held as one
 mask of ranks for each suit, so that straights, flushes and groups of equal ranks are bit operations
@@ -8,9 +8,10 @@ on whole arrays, and kickers compare as masks do.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from games.arrays import Rows, check_integer, checked, integers, short
@@ -265,20 +266,16 @@ def suit_masks(deck: Deck, cards: Rows) -> Any:
   return masks.astype(np.int32)
 
 
+@checked
 def evaluate(deck: Deck, cards: Rows) -> Any:
   """Returns the strengths of hands of up to seven different cards: `[..., k]` to `[...]`.
 
   Raises:
     ValueError: as `suit_masks`, or a hand holds a card twice.
   """
-  if isinstance(cards, np.ndarray) and not (np.diff(np.sort(cards)) != 0).all():
+  if not isinstance(cards, jax.core.Tracer) and not np.diff(np.sort(np.asarray(cards))).all():
     raise ValueError(f"cards={short(cards)} hold a card twice; those of a hand must differ")
   return strengths(suit_masks(deck, cards))
-
-
-def makes_straight(masks: np.ndarray) -> np.ndarray:
-  """Says which masks of ranks hold a straight."""
-  return _STRAIGHT[masks] > 0
 
 
 def category(strength: int) -> str:
@@ -290,9 +287,65 @@ def category(strength: int) -> str:
 @checked
 def strengths_on(deck: Deck, hands: Rows, board: Rows) -> Any:
   """Returns how strong `hands` `[H, 2]` are on a `board` `[k]`: `[H]`, -1 for those it blocks."""
+  hands, board = (
+    integers(name, cards, 0, deck.num_cards - 1, ndim=ndim)
+    for name, cards, ndim in (("hands", hands, 2), ("board", board, 1))
+  )
   xp: Any = board.__array_namespace__()
   blocked = (hands[:, :, None] == board[None, None]).any(axis=(1, 2))
   masks = suit_masks(deck, hands)  # the same on all boards
   if len(board):
     masks = masks | suit_masks(deck, board[None])
   return xp.where(blocked, -1, strengths(masks))
+
+
+NO_DRAW = "no draw"
+_PAIRS = ("top pair", "second pair", "low pair")
+
+
+@checked
+def made_hands(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list[str]:
+  """Returns the made hand of each of `hole_cards` `[H, 2]` on a board, such as `top pair`.
+
+  A pair is named by its place among the board's cards; one that lies on the board counts as none.
+  """
+  found = []
+  shown = np.unique(deck.rank_of[list(board)])[::-1]
+  strengths = strengths_on(deck, hole_cards, np.asarray(board))
+  for ranks, strength in zip(deck.rank_of[hole_cards].tolist(), strengths.tolist()):
+    name = "" if strength < 0 else category(strength)
+    above = int((shown > ranks[0]).sum())
+    places = [int(np.flatnonzero(shown == rank)[0]) for rank in ranks if rank in shown]
+    if name == "three of a kind" and (ranks[0] == ranks[1] or places):
+      name = "a set" if ranks[0] == ranks[1] else "trips"
+    elif name == "a pair" and ranks[0] == ranks[1]:
+      name = "overpair" if not above else f"pocket pair below {above} card{'s' * (above > 1)}"
+    elif name == "a pair" and places:
+      name = _PAIRS[min(places[0], 2)]
+    elif name in ("a pair", "high card", "three of a kind"):
+      name = f"{RANKS[max(ranks)]} high"
+    found.append(name)
+  return found
+
+
+@checked
+def draws(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list[str]:
+  """Returns the draws of each of `hole_cards` `[H, 2]` on a board, such as `flush draw`.
+
+  A flush draw has four cards of a suit, an open-ended straight draw two ranks that make a straight
+  (a double gutshot too), a gutshot one. The board's own draws are nobody's.
+  """
+  if not len(board) < HAND_SIZE:
+    return [NO_DRAW] * len(hole_cards)
+  own = suit_masks(deck, hole_cards)
+  shown = suit_masks(deck, np.asarray(board))
+  flush = ((np.bitwise_count(own | shown) == HAND_SIZE - 1) & (own > 0)).any(axis=1)
+  of_board = np.bitwise_or.reduce(shown)
+  ranks = np.bitwise_or.reduce(own, axis=1) | of_board
+  more = 1 << np.unique(deck.rank_of)
+  makes = _STRAIGHT > 0
+  straight = makes[ranks[:, None] | more] & ~makes[of_board | more]
+  outs = np.where(makes[ranks], 0, straight.sum(axis=1))
+  names = np.array(["", "gutshot", "open-ended"])[np.minimum(outs, 2)]
+  both = [[x for x in ("flush draw" * y, z) if x] for y, z in zip(flush.tolist(), names.tolist())]
+  return [" and ".join(parts) or NO_DRAW for parts in both]

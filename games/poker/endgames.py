@@ -1,12 +1,12 @@
 """The hold'em games of `games.make`, by name."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from games.arrays import checked
 from games.game import register
 from games.poker.abstraction import BetSizes, make_bet_sizes
-from games.poker.betting import Betting, check_chips
+from games.poker.betting import MAX_CHIPS, Betting
 from games.poker.cards import RANKS, SUITS, Deck
 from games.poker.holdem import Holdem
 
@@ -20,10 +20,11 @@ class _Endgame(Holdem):
 
   num_board: int
 
+  @checked
   def __init__(
     self,
     board: str = "paper",
-    pot: int = 2_000,
+    pot: Annotated[int, (2, MAX_CHIPS)] = 2_000,
     stack: int | tuple[int, int] = 20_000,
     big_blind: int = 100,
     bets: Bets = "teh",
@@ -106,12 +107,12 @@ class SmallHoldem(Holdem):
     bets: Bets = (1.0,),
     flops: int = 0,
   ):
-    both = _both("blinds", blinds)
+    both = _both(blinds)
     least = max(both) if big_blind is None else big_blind
     super().__init__(
       deck=Deck(ranks, suits),
       deals=_each(deals),
-      rules=Betting.with_blinds(_both("stack", stack), both, least, _each(first_to_act)),
+      rules=Betting.with_blinds(_both(stack), both, least, _each(first_to_act)),
       bets=make_bet_sizes(bets, rounds=1 + len(_each(deals))),
       flops=flops or None,
     )
@@ -175,8 +176,7 @@ def _each(numbers: Any) -> tuple[Any, ...]:
 
 
 def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
-  check_chips("pot", pot, at_least=2)
-  rules = Betting(_both("stack", stack), (pot // 2, pot // 2), big_blind, dead=pot % 2)
+  rules = Betting(_both(stack), (pot // 2, pot // 2), big_blind, dead=pot % 2)
   if rules.stack == pot // 2:
     raise ValueError(
       f"stack={stack!r} is all in the pot of {pot}; a player must have chips behind to bet"
@@ -184,13 +184,9 @@ def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
   return rules
 
 
-def _both(name: str, chips: int | tuple[int, int]) -> tuple[int, int]:
+def _both(chips: int | tuple[int, int]) -> tuple[int, int]:
   """Returns both players' chips, given for each or as one number."""
-  if isinstance(chips, tuple | list):
-    if len(chips) != 2:
-      raise ValueError(f"{name}={chips!r} must be one number of chips, or two")
-    return chips[0], chips[1]
-  return chips, chips
+  return (chips[0], chips[1]) if isinstance(chips, tuple | list) else (chips, chips)
 
 
 register("flop_holdem", FlopHoldem)

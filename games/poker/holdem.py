@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
-from games.arrays import Rows, check_rows, checked, may_hold, short, whole_numbers, with_columns
+from games.arrays import Rows, check_shape, checked, may_hold, short, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
@@ -16,16 +16,8 @@ from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card, strengths_on
 from games.poker.dealing import NO_CARD, Dealing, check_flops
-from games.poker.notation import beliefs_of
-from games.poker.streets import Streets
-from games.poker.variation import FIXED, Fresh, read_fresh
-
-EXPLAINED = (
-  "Hold'em between two: each has two cards of their own, shares those on the board, and the "
-  "best five of the seven win the pot. Bets are named by the chips that a player will have "
-  "put in; what is won or lost is counted with what was in the pot at the start."
-)
-
+from games.poker.notation import parse_range
+from games.poker.streets import FIXED, Fresh, Streets, read_fresh
 
 # Columns of the features: numbers about the betting, both players' chips in the pot among them as
 # fractions of the stack, and last a column for each card of the deck, 1 if it is shown.
@@ -71,7 +63,11 @@ class Holdem(Game):
   """
 
   name = "holdem"
-  text = EXPLAINED
+  text = (
+    "Hold'em between two: each has two cards of their own, shares those on the board, and the "
+    "best five of the seven win the pot. Bets are named by the chips that a player will have "
+    "put in; what is won or lost is counted with what was in the pot at the start."
+  )
 
   @checked
   def __init__(
@@ -89,8 +85,8 @@ class Holdem(Game):
     ranges: np.ndarray | None = None,
   ):
     self.deck = Deck() if deck is None else deck
-    self.board = whole_numbers("board", board)
-    self.deals = whole_numbers("deals", deals)
+    self.board = tuple(int(x) for x in board)
+    self.deals = tuple(int(x) for x in deals)
     rules = Betting() if rules is None else rules
     self.rules = dataclasses.replace(rules, tells_bettor=bets.donk is not None)
     self.bets = bets
@@ -252,7 +248,7 @@ class Holdem(Game):
         leave no pair of hands.
     """
     rows = np.asarray(beliefs, float)
-    check_rows("beliefs", rows, (2, self.num_infostates), "(P, H)")
+    check_shape("beliefs", rows, (2, self.num_infostates), "(P, H)")
     if self.ranges is not None or not np.allclose(rows.sum(axis=1), 1, atol=1e-3) or rows.min() < 0:
       raise ValueError(f"beliefs must be distributions over all hands of {self!r}, rows sum to one")
     held = (rows > 0) & (self.prior() > 0)
@@ -283,12 +279,6 @@ class Holdem(Game):
   def size_columns(self) -> slice:
     """The columns of a state that hold the sizes of bets, where these are fresh."""
     return slice(self._first_size, self._first_size + self.bets.thousandths.size)
-
-  @property
-  def named_cards(self) -> set[int]:
-    """The cards after whose deal `with_bet` added a bet."""
-    cards = slice(betting.NUM_COLUMNS, self._first_size)
-    return {card for row, _ in self._added_bets for card in row[cards]} - {NO_CARD}
 
   # Private information.
 
@@ -332,8 +322,28 @@ class Holdem(Game):
 
     Returns:
       `[P, H]` beliefs, rows sum to one.
+
+    Raises:
+      ValueError: the shape is wrong, a string is not understood, a weight is negative or not
+        finite, or the board leaves a player no hand.
     """
-    return beliefs_of(ranges, self)[:, self.kept]
+    every = self.deck.hole_cards()
+    if not isinstance(ranges, str) and all(isinstance(x, str) for x in ranges):
+      named = [parse_range(str(x), self.deck, field=f"ranges[{p}]") for p, x in enumerate(ranges)]
+      ranges = np.array(named)
+    weights = np.asarray(ranges, float)
+    check_shape("ranges", weights, (2, len(every)), "(P, C(n, 2))")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+      raise ValueError("ranges hold negative or infinite weights; each must be at least 0")
+    free = ~np.isin(every, self.board).any(axis=1)
+    live = weights * free if self.every_hand else weights[:, free]
+    totals = live.sum(axis=1, keepdims=True)
+    if (totals == 0).any():
+      raise ValueError(
+        f"ranges give player {int(totals.argmin())} no hand that the board "
+        f"{self.deck.names(self.board)!r} leaves; some must have weight"
+      )
+    return (live / totals)[:, self.kept]
 
   def dealt_cards(self, states, actions):
     xp = states.__array_namespace__()

@@ -8,12 +8,12 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated
 
 import numpy as np
 
-from games.arrays import check_fields, checked, short
+from games.arrays import as_share, check_fields, check_shape, checked, short
 from games.poker.cards import Deck
 
 ALL_IN = math.inf  # as a fraction of the pot: all one's chips
@@ -215,7 +215,11 @@ def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") ->
         f"{field} holds {part!r}, which names no hand of the deck of ranks {deck.ranks!r} and "
         f"suits {deck.suits!r}"
       )
-    new = _weight(weight, field, part) if colon else 1.0
+    new = as_share(weight) if colon else 1.0
+    if math.isnan(new):
+      raise ValueError(
+        f"{field} holds {part!r}; a weight must be a number from 0 to 1, as in 'AA:0.5'"
+      )
     if (twice := held & (weights != new) & ~np.isnan(weights)).any():
       warnings.warn(
         f"{field} holds {short(part)}, and before it another weight of "
@@ -243,8 +247,7 @@ def format_range(weights: np.ndarray, deck: Deck | None = None) -> str:
   deck = Deck() if deck is None else deck
   every = deck.hole_cards()
   weights = np.asarray(weights, float)
-  if weights.shape != (len(every),):
-    raise ValueError(f"weights of shape {weights.shape} must have shape ({len(every)},)")
+  check_shape("weights", weights, (len(every),), "(C(n, 2),)")
   wrong = weights[~((weights >= 0) & (weights <= 1))]
   if len(wrong):
     raise ValueError(f"weights hold {wrong[0]}; each must be a number from 0 to 1")
@@ -268,18 +271,6 @@ def _suffix(weight: float) -> str:
     return ""
   short = f"{weight:g}"
   return f":{short}" if float(short) == weight else f":{float(weight)!r}"
-
-
-def _weight(text: str, field: str, part: str) -> float:
-  try:
-    weight = float(text)
-  except ValueError:
-    weight = math.nan
-  if not 0 <= weight <= 1:
-    raise ValueError(
-      f"{field} holds {part!r}; a weight must be a number from 0 to 1, as in 'AA:0.5'"
-    )
-  return weight
 
 
 def _cells_of(deck: Deck, hands: np.ndarray) -> list[Cell]:
@@ -396,30 +387,3 @@ def _run(run: tuple[int, int], top: int, letter: str, deck: Deck, high: int | No
   if first == last:
     return name(first)
   return f"{name(last)}+" if first == top else f"{name(first)}-{name(last)}"
-
-
-def beliefs_of(ranges: np.ndarray | Sequence[str], game: Any) -> np.ndarray:
-  """Returns two ranges as beliefs `[P, H]`, rows sum to one; see `Holdem.beliefs`, which is this.
-
-  Raises:
-    ValueError: the shape is wrong, a string is not understood, a weight is negative or not finite,
-      or the board leaves a player no hand.
-  """
-  every = game.deck.hole_cards()
-  if not isinstance(ranges, str) and all(isinstance(x, str) for x in ranges):
-    named = [parse_range(str(x), game.deck, field=f"ranges[{p}]") for p, x in enumerate(ranges)]
-    ranges = np.array(named)
-  weights = np.asarray(ranges, float)
-  if weights.shape != (2, len(every)):
-    raise ValueError(f"ranges of shape {weights.shape} must have shape (2, {len(every)})")
-  if not np.isfinite(weights).all() or (weights < 0).any():
-    raise ValueError("ranges hold negative or infinite weights; each must be at least 0")
-  free = ~np.isin(every, game.board).any(axis=1)
-  live = weights * free if game.every_hand else weights[:, free]
-  totals = live.sum(axis=1, keepdims=True)
-  if (totals == 0).any():
-    raise ValueError(
-      f"ranges give player {int(totals.argmin())} no hand that the board "
-      f"{game.deck.names(game.board)!r} leaves; some must have weight"
-    )
-  return live / totals

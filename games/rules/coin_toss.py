@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from games.arrays import checked, is_finite, short
+from games.arrays import Finite, checked
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, register
 
 HEADS, TAILS, FORFEIT = range(3)  # what player 1 answers
@@ -37,11 +37,9 @@ class CoinToss(Game):
   @checked
   def __init__(
     self,
-    sell: tuple[float, float] = (0.5, -0.5),
+    sell: tuple[Finite, Finite] = (0.5, -0.5),
     num_subgames: Annotated[int, (1, _MAX_SUBGAMES)] = 1,
   ):
-    if not all(is_finite(x) for x in sell):
-      raise ValueError(f"sell={short(sell)} must be two finite numbers: for heads and for tails")
     self.sell, self.num_subgames = (float(sell[0]), float(sell[1])), num_subgames
     self.num_actions = _FIRST_SUBGAME + (num_subgames if num_subgames > 1 else 0)
     self._sold = 2 + num_subgames  # the first state of the end

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arrays import as_array, check_rows, checked, one
+from games.arrays import as_array, check_shape, checked, one
 from games.build import build_public_tree, stack_trees, take
 from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import LEAF, PADDING, PublicTree, group_of
@@ -196,7 +196,7 @@ def check_rules(
     ValueError: `states` are of another shape, or `num_playouts` is not from 1 to a million.
   """
   states = _play_at_random(game, num_playouts, seed) if states is None else as_array(states)
-  check_rows("states", states, (len(states), *np.shape(game.initial_state())), "(n, S)")
+  check_shape("states", states, (len(states), *np.shape(game.initial_state())), "(n, S)")
   require(
     (states == states.astype(np.int32)).all(),
     f"public states hold numbers up to {np.abs(states).max()}; they must fit into 32 bits",

@@ -20,7 +20,7 @@ from games.arrays import (
   one,
   short,
 )
-from rebel_jax.agents.belief_agent import MOST_GAMES, Agent, Searcher, StreetSearcher
+from rebel_jax.agents.belief_agent import Agent, Searcher, StreetSearcher
 from rebel_jax.agents.dealer import (
   Move,
   PolicyPlayer,
@@ -45,7 +45,6 @@ class ChainSearcher:
     game: what the agents play, as a table deals it.
     rules: the same by what searches read.
     settings: of every search.
-    most_games: see `Searcher`.
   """
 
   @checked
@@ -81,9 +80,8 @@ class ChainSearcher:
       # Small trees for small parts compile anew, and spare one game little.
       ground = dataclasses.replace(ground, parts=None)
     self.rules = ground.rules
-    self.most_games = None if self.game.written else MOST_GAMES
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
-    self._ground = jax.tree.map(jnp.asarray, ground)
+    self._ground = jax.device_put(ground)
     self.settings, self._how, self._params = measured.search, measured.how, policy.params
 
   @checked
@@ -194,10 +192,7 @@ class AverageSearcher:
   Attributes:
     game, tree: what the agents play.
     policy: `[N, H]`.
-    most_games: see `Searcher`.
   """
-
-  most_games: int | None = None
 
   @checked
   def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):

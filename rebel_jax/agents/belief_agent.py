@@ -42,8 +42,6 @@ from solvers.search import (
 from solvers.sweeps import join_levels, make_problem, split_levels
 from solvers.xla import Programs, work_of_solving
 
-MOST_GAMES = 256  # under way where each holds on to a search of its own
-
 
 @dataclasses.dataclass(frozen=True)
 class BeliefSearch:
@@ -112,11 +110,9 @@ class Searcher:
     game: the rules.
     num_iterations: of each search at most; one player's update is one.
     first_root: at which games start.
-    most_games: under way at once, as what their agents remember takes memory; None for any number.
   """
 
   first_root: Any = 0
-  most_games: int | None = None
 
   @checked
   def __init__(
@@ -179,7 +175,7 @@ class Searcher:
     live = [np.asarray(x.num_live)[x.row_of] for x in agent.tables.stages]
     # How many leaves each subgame of a stage has: `[M]`.
     self._live: Callable[[int, np.ndarray], np.ndarray] = lambda number, roots: live[number][roots]
-    return jax.tree.map(jnp.asarray, agent.tables.stages), agent.rooms
+    return jax.device_put(agent.tables.stages), agent.rooms
 
   @checked
   def agent(self, *, seed: int = 0) -> "Agent":
@@ -374,10 +370,8 @@ class StreetSearcher(Searcher):
 
   Attributes:
     with_sizes: the rules of whose public states roots are.
-    game, num_iterations, first_root, most_games: see `Searcher`.
+    game, num_iterations, first_root: see `Searcher`.
   """
-
-  most_games = MOST_GAMES
 
   def __init__(
     self, policy: Policy, *, iterations: int = 256, seconds: float | None = None, **settings: Any

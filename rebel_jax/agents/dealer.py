@@ -8,8 +8,9 @@ import numpy as np
 
 from games import CHANCE, TERMINAL, Array, Game, PublicTree
 from games.arrays import Count, Player, checked
-from games.origin import origin_of
 from games.poker import CALL, FIRST_BET, FOLD, Holdem
+from games.public_tree import check_is_tree
+from games.tabulate import origin_of
 from solvers import Resolve, answer_bet, validation
 from solvers.resolving import Placer, Widened
 
@@ -160,6 +161,7 @@ def child_after(tree: PublicTree, node: int, action: int) -> int:
   Raises:
     ValueError: the action is not legal.
   """
+  check_is_tree(tree, one=True)
   children = np.flatnonzero(np.asarray(tree.parent) == node)
   actions = np.asarray(tree.action)[children].tolist()
   if action not in actions:

@@ -9,9 +9,9 @@ import numpy as np
 
 import games
 import solvers
-from games.arrays import checked
-from games.origin import check_tree_of
+from games.arrays import check_kinds, checked
 from games.poker import CALL, FIRST_BET, FOLD, Holdem
+from games.tabulate import check_tree_of
 from rebel_jax.agents.belief_agent import Agent
 from rebel_jax.agents.dealer import (
   Dealer,
@@ -226,6 +226,7 @@ def play_games(
   for number, (one, other) in enumerate(seeds):
     seat, dealer = number % 2, Dealer(game)
     players: list[Seat] = [first(one), second(other)]
+    check_kinds(dict(zip(("first", "second"), players)), {"first": Seat, "second": Seat})
     players = players[::-1] if seat else players
     for seated in players:
       seated.dealer = dealer
@@ -266,14 +267,13 @@ ITERATIONS = 64
 ZERO = "zero"
 SOLVED = f"half the difference of both players' values after {ITERATIONS} iterations of linear CFR"
 SHARES = "shares of the pot if nobody bet any more"
-Progress = Callable[[int, int], None]  # (done, in all)
 
 
 def estimate(
   recorder: solvers.metrics.HandRecorder,
   played: Sequence[PlayedGame],
   known: Sequence[int],
-  progress: Progress = lambda done, total: None,
+  progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[float]:
   """Returns the first player's payoff in each game, estimated by `solvers.metrics.aivat`.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from games import CHANCE, Array, Game, PublicTree
+from games import CHANCE, Array, PublicTree
 from games.arrays import checked
 from games.poker import Deck, Holdem
 from rebel_jax.agents.belief_agent import Agent, Searcher
@@ -246,14 +246,15 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
   game = searcher.game
   agent = Agent(searcher, seed=seed)
   agent.start(0, int(np.argmax(np.asarray(game.prior())[0] > 0)))
-  game.state_after(actions)  # refuses what is not legal, before any search
+  # What is not legal is refused here, before any search.
+  states = [game.state_after(actions[:count]) for count in range(len(actions) + 1)]
+  movers = game.actor(np.stack(states)).tolist()
   found: list[Decision] = []
   history: list[str] = []
   names = tuple(
     tuple(game.infostate_name(player, h) for h in range(game.num_infostates)) for player in (0, 1)
   )
-  for count in range(len(actions) + 1):
-    mover = _actor(game, actions[:count])
+  for count, mover in enumerate(movers):
     if mover < CHANCE:
       rows: dict[int, np.ndarray] = {}
       for agent.player, agent.infostate in ((mover, h) for h in range(game.num_infostates)):
@@ -264,13 +265,9 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
       found.append(Decision(tuple(history), mover, agent.beliefs, moves, policy, names))
     if count < len(actions):
       history.append(game.action_name(actions[count]))
-      if _actor(game, actions[: count + 1]) <= CHANCE:  # else the game is over
+      if movers[count + 1] <= CHANCE:  # else the game is over
         agent.observe(actions[count])
   return found
-
-
-def _actor(game: Game, actions: Sequence[int]) -> int:
-  return int(game.actor(game.state_after(actions)[None])[0])
 
 
 @checked

@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -375,7 +374,7 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   flat = files.read_arrays(arrays, shown, _WHAT, about, expected)
   double = any(array.dtype == np.float64 for array in flat.values())
   _check_precision(path, double, double and jnp.result_type(float) == np.float64)
-  params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, flat), sep="/")
+  params = traverse_util.unflatten_dict(jax.device_put(flat), sep="/")
   return Policy(config, params, about | {"checkpoint": name})
 
 
@@ -527,15 +526,13 @@ class CheckpointManager:
     devices.agree(True)  # the others read what the first process has written
     self._manager.reload()
 
-  @contextlib.contextmanager
-  def _sentence(self) -> Iterator[None]:
-    try:
-      yield
-    except Exception as error:
-      raise RunError(
-        f"checkpoint={str(self._writing)!r} cannot be written: {line(error)}, so training stopped; "
-        "the last one is from before"
-      ) from None
+  def _sentence(self) -> contextlib.AbstractContextManager[None]:
+    return in_config_errors(
+      f"checkpoint={str(self._writing)!r} cannot be written",
+      Exception,
+      raises=RunError,
+      then=", so training stopped; the last one is from before",
+    )
 
 
 def _exploitability(metrics: dict[str, float | None]) -> float:

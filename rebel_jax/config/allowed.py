@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import tyro
 
 import solvers
-from games.arrays import is_finite, is_whole, unknown_name
+from games.arrays import is_finite, is_whole, short, unknown_name
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import NETWORKS
 
@@ -41,6 +41,7 @@ def in_config_errors(
   *,
   reason: bool = True,
   raises: type[Exception] = ConfigError,
+  then: str = "",
 ) -> Iterator[None]:
   """Raises a ConfigError, or another, where something inside is refused.
 
@@ -49,12 +50,13 @@ def in_config_errors(
     kinds: of errors, one or a tuple.
     reason: whether the error's own words follow.
     raises: the kind of error raised.
+    then: what it ends with.
   """
   try:
     yield
   except kinds as error:
     said = (str(getattr(error, "strerror", None) or error).splitlines() or [""])[0]
-    raise raises(": ".join(filter(None, [head, said * reason]))) from None
+    raise raises(": ".join(filter(None, [head, said * reason])) + then) from None
 
 
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
@@ -75,25 +77,27 @@ class Allowed(tyro.constructors.PrimitiveConstructorSpec[Any]):
   check: Callable[[str, Any], None]
 
 
+def _read(word: str, *kinds: Callable[[str], Any]) -> Any:
+  """Returns a text as the first of `kinds` that it reads as, itself if there is none."""
+  for kind in kinds:
+    with contextlib.suppress(ValueError):
+      return kind(word)
+  return word
+
+
 def _allowed(
   metavar: str, read: Callable[[str], Any], must_be: str, fits: Callable[[Any], object]
 ) -> Allowed:
   """Allows what `fits` says is what it `must_be`."""
 
-  def read_one(texts: list[str]) -> Any:
-    try:
-      return read(texts[0])
-    except ValueError:
-      return texts[0]
-
   def check(field: str, value: Any) -> None:
     if not fits(value):
-      raise ConfigError(f"{field}={value!r} must be {must_be}")
+      raise ConfigError(f"{field}={short(value)} must be {must_be}")
 
   return Allowed(
     nargs=1,
     metavar=metavar,
-    instance_from_str=read_one,
+    instance_from_str=lambda texts: _read(texts[0], read),
     is_instance=lambda value: True,
     str_from_instance=lambda value: [str(value)],
     check=check,
@@ -196,30 +200,25 @@ def depth() -> Allowed:
 def optional(inner: Allowed) -> Allowed:
   """Allows what `inner` allows, and None."""
 
-  def read(texts: list[str]) -> Any:
-    return None if texts == ["None"] else inner.instance_from_str(texts)
-
   def check(field: str, value: Any) -> None:
     if value is not None:
       inner.check(field, value)
 
-  metavar = f"{inner.metavar}|None"
-  return dataclasses.replace(inner, metavar=metavar, instance_from_str=read, check=check)
+  return dataclasses.replace(
+    inner,
+    metavar=f"{inner.metavar}|None",
+    instance_from_str=lambda texts: None if texts == ["None"] else inner.instance_from_str(texts),
+    check=check,
+  )
 
 
 def pairs(*kinds: type) -> Allowed:
   """Allows pairs of a name and a value, which is of the first of `kinds` that a text reads as."""
 
-  def value_of(word: str) -> Any:
-    for kind in kinds:
-      with contextlib.suppress(ValueError):
-        return kind(word)
-    return word
-
   def read(words: list[str]) -> Any:
     if len(words) % 2:
       return " ".join(words)
-    return tuple((name, value_of(word)) for name, word in zip(words[::2], words[1::2]))
+    return tuple((name, _read(word, *kinds)) for name, word in zip(words[::2], words[1::2]))
 
   def fits(value: Any) -> bool:
     return (
@@ -288,9 +287,10 @@ def check(settings: Any) -> None:
 
 def to_dict(settings: Any) -> Any:
   """Returns the settings as JSON can hold them: groups and pairs as dicts."""
-  if dataclasses.is_dataclass(settings):
-    return {name: to_dict(value) for name, value in vars(settings).items()}
-  return dict(settings) if isinstance(settings, tuple) else settings
+  return dataclasses.asdict(
+    settings,
+    dict_factory=lambda pairs: {k: dict(v) if isinstance(v, tuple) else v for k, v in pairs},
+  )
 
 
 # (folder, step) -> a function of a row of metrics; rows beyond the step are no longer valid.

@@ -71,6 +71,7 @@ class ReBeLSearch:
   # Options of commands that are about searches of this kind, and those of them that agents take.
   options: ClassVar[tuple[str, ...]] = (
     "playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe", "trajectories",
+    "lbr_hands",
   )  # fmt: skip
   agent_options: ClassVar[tuple[str, ...]] = ("iterations", "algorithm", "depth")
   # Subgames solved in a step, and examples of each in the buffer.
@@ -238,8 +239,6 @@ def check_kind(name: str, search: Search, preset: str) -> None:
 _MAX_COUNT = 2**31 - 1
 # The last quarter of the examples comes from searches of `late_iterations`.
 _LATE_SHARE = 0.25
-# Learning starts with as many batches in the buffer.
-_MIN_BATCHES = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,11 +309,6 @@ class LearningSettings:
   def max_gradient_norm(self) -> float:
     """Global norm that gradients are clipped to; 0 for no clipping."""
     return 0.0 if self.halve_every else 1.0
-
-  @property
-  def min_examples(self) -> int:
-    """Examples in the buffer before learning starts, all devices together."""
-    return min(_MIN_BATCHES * self.batch_size, self.buffer_size)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,6 +32,23 @@ MUON: dict[str, Any] = {
   "batch_size": 512,
 }
 
+
+def _preset(
+  base: dict[str, Any], preset: str, game: str, game_params: Any = (), **settings: Any
+) -> Config:
+  """Returns a configuration with the settings of `base` but for those that it has itself."""
+  return Config().replace(preset=preset, game=game, game_params=game_params, **base | settings)
+
+
+def _dice(num_dice: int, num_faces: int) -> tuple[tuple[str, int], ...]:
+  return (("num_dice", num_dice), ("num_faces", num_faces))
+
+
+def _liars_dice(num_dice: int, num_faces: int, kind: str = "", **settings: Any) -> Config:
+  preset = f"liars_dice_{num_dice}x{num_faces}f{kind}"
+  return _preset({}, preset, "liars_dice", _dice(num_dice, num_faces), **settings)
+
+
 # Player of Games (docs/resolving.md). Of its training on Leduc poker the paper says PoG(100, 1) and
 # no more; the rest is ours.
 _GROWING: dict[str, Any] = MUON | {
@@ -53,13 +70,9 @@ _HIDDEN = GrowingSearch(alternating=True, mix=0.5, query_share=0.8)
 _PERFECT: dict[str, Any] = {"search": PerfectSearch(final_playthroughs=8), "batch_size": 512}
 
 
-def _growing(preset: str, game: str, **settings) -> Config:
-  defaults: dict[str, Any] = _GROWING | {"game_params": ()}
-  return Config().replace(preset=preset, game=game, **(defaults | settings))
-
-
 GROWING = (
-  _growing(
+  _preset(
+    _GROWING,
     "pog_kuhn",
     "kuhn_poker",
     search=_HIDDEN,
@@ -73,7 +86,8 @@ GROWING = (
     eval_playthroughs=10,
     final_playthroughs=50,
   ),
-  _growing(
+  _preset(
+    _GROWING,
     "pog_leduc",
     "leduc_poker",
     search=_HIDDEN,
@@ -81,16 +95,18 @@ GROWING = (
     evaluate_every=20_000,
     max_seconds=900.0,
   ),
-  _growing(
+  _preset(
+    _GROWING,
     "pog_liars_dice_1x4f",
     "liars_dice",
     search=_HIDDEN,
-    game_params=(("num_dice", 1), ("num_faces", 4)),
+    game_params=_dice(1, 4),
     examples=60_000,
     evaluate_every=20_000,
     max_seconds=900.0,
   ),
-  _growing(
+  _preset(
+    _GROWING,
     "pog_tic_tac_toe",
     "tic_tac_toe",
     **_PERFECT,
@@ -106,7 +122,8 @@ GROWING = (
     examples=50_000,
     evaluate_every=10_000,
   ),
-  _growing(
+  _preset(
+    _GROWING,
     "pog_connect_four",
     "connect_four",
     **_PERFECT,
@@ -122,7 +139,8 @@ GROWING = (
     examples=1_000_000,
     evaluate_every=100_000,
   ),
-  _growing(
+  _preset(
+    _GROWING,
     "pog_glasses",
     "scotland_yard",
     search=_HIDDEN,
@@ -158,14 +176,10 @@ _DEEP: dict[str, Any] = {
 }
 
 
-def _deep(preset: str, game: str, game_params: Any = (), **settings) -> Config:
-  fields = {"game": game, "game_params": game_params} | _DEEP | settings
-  return Config().replace(preset=f"deep_cfr_{preset}", **fields)
-
-
 DEEP = (
-  _deep(
-    "kuhn",
+  _preset(
+    _DEEP,
+    "deep_cfr_kuhn",
     "kuhn_poker",
     hidden_layers=2,
     batch_size=256,
@@ -174,28 +188,20 @@ DEEP = (
     examples=6_400,
     evaluate_every=1_280,
   ),
-  _deep("leduc", "leduc_poker"),
-  _deep("liars_dice_1x4f", "liars_dice", (("num_dice", 1), ("num_faces", 4))),
-  _deep("liars_dice_1x5f", "liars_dice", (("num_dice", 1), ("num_faces", 5))),
+  _preset(_DEEP, "deep_cfr_leduc", "leduc_poker"),
+  _preset(_DEEP, "deep_cfr_liars_dice_1x4f", "liars_dice", _dice(1, 4)),
+  _preset(_DEEP, "deep_cfr_liars_dice_1x5f", "liars_dice", _dice(1, 5)),
 )
 
 
 _EPOCH = 25_600
 
 
-def _liars_dice(num_dice: int, num_faces: int, **settings) -> Config:
-  return Config().replace(
-    preset=f"liars_dice_{num_dice}x{num_faces}f",
-    game="liars_dice",
-    game_params=(("num_dice", num_dice), ("num_faces", num_faces)),
-    **settings,
-  )
-
-
 def _paper(num_dice: int, num_faces: int) -> Config:
-  config = _liars_dice(
+  return _liars_dice(
     num_dice,
     num_faces,
+    "_paper",
     depth=2,
     algorithm="linear_cfr",
     iterations=1_024,
@@ -215,7 +221,6 @@ def _paper(num_dice: int, num_faces: int) -> Config:
     report_every=2,
     evaluate_every=10 * _EPOCH,
   )
-  return config.replace(preset=f"{config.preset}_paper")
 
 
 # Found by measuring, see docs/results/training.md: short searches whose start is shared, and whose
@@ -239,17 +244,13 @@ _RECIPE: dict[str, Any] = MUON | {
 }
 
 
-def _small(preset: str, **settings) -> Config:
-  """A run of a minute that shows a game being learned."""
-  defaults: dict[str, Any] = _RECIPE | dict(
-    game=preset,
-    game_params=(),
-    lanes=32,
-    rows_fraction=1.0,
-    batch_size=256,
-    buffer_size=131_072,
-  )
-  return Config().replace(preset=preset, **(defaults | settings))
+# Runs of a minute that show a game being learned.
+_SMALL: dict[str, Any] = _RECIPE | {
+  "lanes": 32,
+  "rows_fraction": 1.0,
+  "batch_size": 256,
+  "buffer_size": 131_072,
+}
 
 
 # Larger games: their playthroughs take longer, and what short searches say of single infostates is
@@ -427,7 +428,9 @@ _ALL = (
   _paper(1, 5),
   _paper(1, 6),
   _paper(2, 3),
-  _small(
+  _preset(
+    _SMALL,
+    "kuhn_poker",
     "kuhn_poker",
     depth=1,
     late_iterations=256,
@@ -437,7 +440,9 @@ _ALL = (
   ),
   # Rounds of betting: its card is where values of chips are hardest to learn, and nowhere else is
   # the network asked.
-  _small(
+  _preset(
+    _SMALL,
+    "leduc_poker",
     "leduc_poker",
     depth="stage",
     level_values=False,
@@ -447,7 +452,14 @@ _ALL = (
     evaluate_every=200_000,
     final_playthroughs=256,
   ),
-  _small("rock_paper_scissors", depth=1, examples=10_000, evaluate_every=5_000),
+  _preset(
+    _SMALL,
+    "rock_paper_scissors",
+    "rock_paper_scissors",
+    depth=1,
+    examples=10_000,
+    evaluate_every=5_000,
+  ),
   _SMALL_TEH_RUN,
   # Half to twice the stack, and bet sizes as in the paper; not the game that is evaluated.
   _SMALL_TEH_RUN.replace(

@@ -95,22 +95,43 @@ class ChainEvaluator:
   ) -> Measurement:
     """Measures agents of as many seeds as playthroughs are asked for; see `of_seeds`, `Measures`.
 
-    The row has mean, least and most of each measure.
+    The row has mean, least and most of each measure. Where Ctrl-C ends it, `KeyboardInterrupt`
+    holds that of the seeds in whole parts before.
     """
     growing, search = self._config.growing, self.search
     number = growing.final_playthroughs if final else growing.eval_playthroughs
-    unit = "plies" if self.ground.rules.num_infostates == 1 else "searches"
-    found = self.of_seeds(
-      params,
-      [(seed + i) % 2**32 for i in range(number)],
-      lambda done, total: show(f"{number} seeds", done, total, unit, ""),
-    )
-    row: dict[str, Any] = {}
-    for name, values in found.items():
-      ends = {"mean": sum(values) / number, "min": min(values), "max": max(values)}
-      row |= {f"{name}_{end}": value for end, value in ends.items()}
-    row |= {"seeds": number, "simulations": search.simulations, "per_update": search.per_update}
-    return Measurement(row, next(iter(found.values())))
+    found: dict[str, list[float]] = {}
+
+    def measured() -> Measurement:
+      row: dict[str, Any] = {}
+      for name, values in found.items():
+        ends = {"mean": sum(values) / len(values), "min": min(values), "max": max(values)}
+        row |= {f"{name}_{end}": value for end, value in ends.items()}
+      row |= {"seeds": len(values), "simulations": search.simulations}
+      return Measurement(row | {"per_update": search.per_update}, next(iter(found.values())))
+
+    size = max(tuning.pieces().chains // 8, 1)
+    try:
+      for start in range(0, number, size):
+        part = [(seed + i) % 2**32 for i in range(start, min(start + size, number))]
+        measures = self.of_seeds(
+          params,
+          part,
+          lambda done, total: show(
+            f"{number} seeds",
+            done + total * len(next(iter(found.values()), ())) // size,
+            total * number // size,
+            "plies" if self.ground.rules.num_infostates == 1 else "searches",
+            "",
+          ),
+        )
+        for name, values in measures.items():
+          found[name] = found.get(name, []) + values
+    except KeyboardInterrupt:
+      if not found:
+        raise
+      raise KeyboardInterrupt(measured()) from None
+    return measured()
 
   def of_seeds(
     self, params: Any, seeds: Sequence[int], progress: Progress = lambda done, total: None
@@ -135,7 +156,8 @@ class ChainEvaluator:
     """
     game = self.ground.rules
     features = jnp.asarray(game.features(game.initial_state()[None], 0))
-    check_finite(self.how.network, params, features, game.num_infostates)
+    uniform = jnp.full((1, 2, game.num_infostates), 1 / game.num_infostates)
+    check_finite(self.how.network, params, solvers.StateQuery(features, uniform))
     how = dict(search=self.search, network=self.how.network, params=params)
     if isinstance(self.ground, TreeGround):
       tree = self.ground.tree

@@ -143,17 +143,17 @@ class Evaluator:
         if number is not None:
           course.append((number, value))
           row = _of_trajectories([x for _, x in course]) | of_each
+      if self._unsafe:
+        average = self.exploitability(
+          params,
+          playthroughs=1,
+          unsafe=True,
+          progress=lambda done, total: show("average policy", done, total, "searches", ""),
+          **settings,
+        )
+        row |= {"exploitability_average_policy": average}
     except KeyboardInterrupt:
       raise KeyboardInterrupt(*[Measurement(row, course)] * bool(row)) from None
-    if self._unsafe:
-      average = self.exploitability(
-        params,
-        playthroughs=1,
-        unsafe=True,
-        progress=lambda done, total: show("average policy", done, total, "searches", ""),
-        **settings,
-      )
-      row |= {"exploitability_average_policy": average}
     return Measurement(row, course)
 
   def _what(
@@ -209,13 +209,10 @@ class Evaluator:
       ValueError: a number is not allowed.
       ConfigError: the network's numbers are not finite.
     """
-    check_finite(
-      self._leaf_values,
-      params,
-      jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees]),
-      self.agent.tree.num_infostates,
-      _query,
-    )
+    features = jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees])
+    beliefs = jnp.full((len(features), 2, self.agent.tree.num_infostates), 1.0)
+    query = solvers.LeafQuery(features, 0, beliefs / beliefs.shape[2])
+    check_finite(self._leaf_values, params, query)
     key, jitter = jax.random.key(seed), None
     if trajectory is not None:
       key, jitter = jax.random.split(jax.random.fold_in(key, trajectory))
@@ -239,11 +236,6 @@ def _of_trajectories(values: list[float]) -> dict[str, Any]:
   spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
   mean = float(np.mean(values))
   return {"exploitability": mean, "exploitability_spread": spread, "trajectories": len(values)}
-
-
-def _query(features: jax.Array, beliefs: jax.Array) -> solvers.LeafQuery:
-  """Returns a question about public states from player 0's seat."""
-  return solvers.LeafQuery(features, 0, beliefs)
 
 
 class KeptPlaythroughs:
@@ -335,13 +327,11 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
     options: of the evaluator.
   """
   made: Any = setup
+  game, table = (config.make_game(), None) if made is None else (made.game, made.table)
   if config.grows:
-    known = {} if made is None else {"game": made.game, "ground": made.table}
-    return ChainEvaluator(config, **known, **options)
+    return ChainEvaluator(config, game=game, ground=table, **options)
   if isinstance(config.search, DeepCFR):
-    known = {} if made is None else {"game": made.game, "table": made.table}
-    return AverageEvaluator(config, **known, **options)
-  game: Any = config.make_game() if made is None else made.game
+    return AverageEvaluator(config, game=game, table=table, **options)
   if made_on_device(config, game):
     return HandsEvaluator(config, game)
   return Evaluator(config, game=game, subgames=made and made.subgames, **options)

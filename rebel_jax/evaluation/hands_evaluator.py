@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PublicTree
-from games.poker import Holdem
 from games.poker.dealing import draw_cards
 from games.template import Templates
 from rebel_jax.config import Config
@@ -202,7 +201,7 @@ class HandsEvaluator:
     about: see `Measures`.
   """
 
-  def __init__(self, config: Config, game: Holdem | None = None):
+  def __init__(self, config: Config, game: Any = None):
     """Prepares the programs; they are compiled as they are needed.
 
     Args:

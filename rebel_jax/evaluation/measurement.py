@@ -9,9 +9,7 @@ import jax.numpy as jnp
 
 from rebel_jax.config import ConfigError
 from rebel_jax.evaluation.opponents import OPPONENTS
-from solvers import StateQuery
 
-Query = Callable[[jax.Array, jax.Array], Any]
 # Called with what is measured, how much of it is done and in all, the unit, and more to say.
 Show = Callable[[str, int, int, str, str], None]
 
@@ -99,38 +97,27 @@ class Measures(Protocol):
     """
 
 
-def check_finite(
-  ask: Callable[[Any, Any], Any],
-  params: Any,
-  features: Any,
-  num_infostates: int,
-  query: Query = StateQuery,
-) -> None:
-  """Checks that a network's parameters and its values at uniform beliefs are finite.
+def check_finite(ask: Any, params: Any, query: Any) -> None:
+  """Checks that a network's parameters and its answer to a query are finite.
 
   Where values are NaN, searches play uniformly and nothing looks amiss.
 
   Args:
-    ask: what searches ask, called with `params` and a query.
+    ask: what searches ask, called with `params` and `query`.
     params: the network's.
-    features: `[R, F]` public states to ask about.
-    num_infostates: of each player.
-    query: makes the query of the features and of beliefs `[R, P, H]`.
+    query: some public belief states.
 
   Raises:
     ConfigError: some are not.
   """
-  finite = _finite(ask, params, features, num_infostates, query)
+  finite = _finite(ask, params, query)
   for name, good in zip(("parameters", "values"), finite):
     if not good:
       raise ConfigError(f"the network's {name} are not finite, so nothing can be searched with it")
 
 
-@functools.partial(jax.jit, static_argnames=("ask", "num_infostates", "query"))
-def _finite(
-  ask: Callable[[Any, Any], Any], params: Any, features: Any, num_infostates: int, query: Query
-) -> list[jax.Array]:
-  """Says whether all parameters are finite, and all values at uniform beliefs."""
-  beliefs = jnp.full((len(features), 2, num_infostates), 1 / num_infostates)
-  both = params, ask(params, query(features, beliefs))
+@functools.partial(jax.jit, static_argnames="ask")
+def _finite(ask: Any, params: Any, query: Any) -> list[jax.Array]:
+  """Says whether all parameters are finite, and all of the answer."""
+  both = params, ask(params, query)
   return [jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(y)]).all() for y in both]

@@ -99,14 +99,12 @@ def apply_layers(
   def rows_of(size):
     return pl.BlockSpec((block, size), lambda i: (i, 0))
 
-  def whole(x):
-    return pl.BlockSpec(x.shape, lambda _: (0,) * x.ndim)
-
+  whole = jax.tree.map(lambda x: pl.BlockSpec(x.shape, lambda _: (0,) * x.ndim), weights)
   values = pl.pallas_call(
     kernel,
     out_shape=jax.ShapeDtypeStruct((num_rows, sizes[-1]), jnp.float32),
     grid=(num_rows // block,),
-    in_specs=[rows_of(sizes[1]), rows_of(sizes[0]), jax.tree.map(whole, weights)],
+    in_specs=[rows_of(sizes[1]), rows_of(sizes[0]), whole],
     out_specs=rows_of(sizes[-1]),
     compiler_params=None if interpret else _compiler_params(num_warps),
     interpret=interpret,

@@ -123,13 +123,10 @@ class AgentBot(_FollowingBot):
     while self.catch_up(state):
       prepare([self._agent])
     choices = self._agent.choices()
-    policy = []
-    for spiel_action, (action, after) in self._translation.actions(state, self._player).items():
-      chances = [choices.get(Move(action, infostate), 0.0) for infostate in after]
-      policy.append((spiel_action, max(chances)))
-    weights = np.array([probability for _, probability in policy])
-    weights = weights / weights.sum()
-    return [(a, float(p)) for (a, _), p in zip(policy, weights)]
+    actions = self._translation.actions(state, self._player).items()
+    policy = {x: max(choices.get(Move(y, h), 0.0) for h in after) for x, (y, after) in actions}
+    weights = np.array(list(policy.values()))
+    return list(zip(policy, (weights / weights.sum()).tolist()))
 
   def step_with_policy(self, state: pyspiel.State) -> tuple[list[tuple[int, float]], int]:
     """Returns the probabilities of OpenSpiel's legal actions, and one of them, sampled."""

@@ -3,9 +3,11 @@
 import contextlib
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyspiel
+from scipy import sparse
 
 from games import CHANCE, Game, PublicTree, build_public_tree
 from games.arrays import Positive, checked
@@ -21,6 +23,11 @@ from rebel_jax.open_spiel.public_nodes import (
 
 _MAX_TABLE_ENTRIES = 2**26
 _MAX_ONE_HOT = 512
+
+
+def _by_node(table: str) -> Any:
+  """Returns a rule that reads a table `[n]` of nodes."""
+  return lambda self, states: getattr(self, table)[states[:, 0]]
 
 
 class OpenSpielGame(Game):
@@ -64,11 +71,10 @@ class OpenSpielGame(Game):
     self._parent = np.array([node.parent for node in nodes])
     self._action = np.array([node.label for node in nodes])
     self._chance = np.array([node.chance for node in nodes])
-    # Children by (node, action), for look-ups in bulk.
-    keys = self._parent * self.num_actions + self._action
-    self._child = 1 + np.argsort(keys[1:], kind="stable")
-    self._edge = keys[self._child]
-    self._first_edge = np.searchsorted(self._parent[self._child], np.arange(len(nodes) + 1))
+    below = np.arange(1, len(nodes))
+    self._children = sparse.csr_array(
+      (below, (self._parent[below], self._action[below])), (len(nodes), self.num_actions)
+    )
 
     self._possible = np.zeros((len(nodes), 2, h), bool)
     self._above = np.full((len(nodes), 2, h), -1)
@@ -81,7 +87,6 @@ class OpenSpielGame(Game):
         if i:
           self._above[i, p, numbers] = node.above[p]
     # Infostates change where any splits, or ends for another reason than public chance.
-    below = np.arange(1, len(self._parent))
     above, before = self._above[below], self._possible[self._parent[below]]
     renamed = (above >= 0) & (above != np.arange(h))
     moved = self._actor[self._parent[below]] != CHANCE
@@ -118,19 +123,15 @@ class OpenSpielGame(Game):
   def initial_state(self):
     return np.array([0])
 
-  def actor(self, states):
-    return self._actor[states[:, 0]]
+  actor, pair_index, payoff_index, payoff_scale = map(
+    _by_node, ("_actor", "_pair_index", "_payoff_index", "_payoff_scale")
+  )
 
   def legal_actions(self, states):
-    legal, nodes = np.zeros((len(states), self.num_actions), bool), states[:, 0]
-    starts, counts = self._first_edge[nodes], np.diff(self._first_edge)[nodes]
-    rows = np.repeat(np.arange(len(nodes)), counts)
-    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    legal[rows, self._action[self._child[starts[rows] + offsets]]] = True
-    return legal
+    return (self._children[states[:, 0]] > 0).toarray()
 
   def _after(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    return self._child[np.searchsorted(self._edge, states[:, 0] * self.num_actions + actions)]
+    return self._children[states[:, 0], actions] if len(actions) else actions
 
   def next_states(self, states, actions):
     return self._after(states, actions)[:, None]
@@ -143,9 +144,6 @@ class OpenSpielGame(Game):
   def pair_weights(self):
     return self._pair_weights
 
-  def pair_index(self, states):
-    return self._pair_index[states[:, 0]]
-
   def chance(self, states, actions):
     after = self._after(states, actions)
     return self._chance[after], self._possible[after]
@@ -157,12 +155,6 @@ class OpenSpielGame(Game):
 
   def payoffs(self):
     return self._payoffs
-
-  def payoff_index(self, states):
-    return self._payoff_index[states[:, 0]]
-
-  def payoff_scale(self, states):
-    return self._payoff_scale[states[:, 0]]
 
   # What a network sees, and what a person reads.
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyspiel
 
 from games.game import CHANCE, TERMINAL
+from rebel_jax.config import in_config_errors
 
 _PROBES = 64
 _HISTORY_BYTES = 500  # of a history, its strings apart
@@ -88,12 +89,9 @@ def load(game: str | pyspiel.Game) -> pyspiel.Game:
       close = difflib.get_close_matches(name, pyspiel.registered_names(), n=1)
       hint = f" (did you mean {close[0]!r}?)" if close else ""
       raise ValueError(f"game={game!r} is not a game of OpenSpiel{hint}")
-    try:
+    kinds, head = (pyspiel.SpielError, IndexError), f"game={game!r} cannot be loaded by OpenSpiel"
+    with in_config_errors(head, kinds, raises=ValueError):
       game = pyspiel.load_game(game)
-    except (pyspiel.SpielError, IndexError) as error:
-      raise ValueError(
-        f"game={game!r} cannot be loaded by OpenSpiel: {str(error).splitlines()[0]}"
-      ) from None
   if not isinstance(game, pyspiel.Game):
     raise ValueError(f"game={game!r} must be an OpenSpiel game or its name")
   if game.num_players() != 2:
@@ -348,14 +346,15 @@ def _longest_paths(game: pyspiel.Game, histories: SpielHistories, group: np.ndar
   for above, below in zip(group[histories.parent[1:]].tolist(), group[1:].tolist()):
     before[below].add(above)
   time = np.zeros(group.max() + 1, int)
-  try:
+  with in_config_errors(
+    f"game={game} cannot be put in an order in time that respects its information states: one "
+    "is both before and after another, so there is no public tree",
+    graphlib.CycleError,
+    reason=False,
+    raises=ValueError,
+  ):
     for number in graphlib.TopologicalSorter(before).static_order():
       time[number] = max((time[above] + 1 for above in before.get(number, ())), default=0)
-  except graphlib.CycleError:
-    raise ValueError(
-      f"game={game} cannot be put in an order in time that respects its information states: one "
-      "is both before and after another, so there is no public tree"
-    ) from None
   return time[group]
 
 

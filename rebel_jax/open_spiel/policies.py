@@ -13,8 +13,8 @@ import pyspiel
 from games import CHANCE, TERMINAL, Array, Game, PublicTree
 from games.arrays import checked, integers
 from games.game import check_is_game
-from games.origin import check_tree_of
 from games.rules.leduc_poker import FIRST_CARD
+from games.tabulate import check_tree_of, children_of
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
@@ -194,8 +194,7 @@ def register_open_spiel(
   """
   if name in _REGISTRY:
     raise ValueError(f"name={name!r} already has a counterpart in OpenSpiel; choose another")
-  given = {} if action is None else {"action": action}
-  _REGISTRY[name] = Correspondence(load, infostates, **given)
+  _REGISTRY[name] = Correspondence(load, infostates, action or Correspondence.action)
 
 
 def load_game(game: Game) -> pyspiel.Game:
@@ -284,10 +283,7 @@ def _corresponding_moves(
   """
   if tree.infostate_parent is not None:
     raise ValueError(f"game={game.name!r} has hidden moves, which only from_game's games map")
-  parent, kind, action = (np.asarray(x).tolist() for x in (tree.parent, tree.kind, tree.action))
-  children: list[dict[int, int]] = [{} for _ in range(tree.num_nodes)]
-  for node in range(1, tree.num_nodes):
-    children[parent[node]][action[node]] = node
+  kind, children = np.asarray(tree.kind).tolist(), children_of(tree)
   every = CHANCE in kind or len(comparison.deals) * tree.num_nodes <= _FEW
   stack, chosen = list[tuple[int, pyspiel.State, Held]](), list[Held]()
   for _, first, own in comparison.deals:
@@ -300,7 +296,7 @@ def _corresponding_moves(
     mover = kind[node]
     string = state.information_state_string(mover) if mover < CHANCE else ""
     for spiel_action, ours in comparison.moves(public[node], state, held).items():
-      child = children[node][ours]
+      child = int(children[node, ours])
       if mover < CHANCE and string not in seen:
         yield SpielMove(string, spiel_action, child, held[mover])
       stack.append((child, state.child(spiel_action), held))

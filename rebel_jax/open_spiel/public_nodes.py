@@ -9,6 +9,7 @@ misses) is an outcome of a chance node that follows.
 """
 
 import dataclasses
+import functools
 import re
 from collections import deque
 from typing import Any
@@ -264,7 +265,7 @@ class PublicNodes:
   def _add_root(self, moment: int, members: list[int]) -> tuple[np.ndarray, np.ndarray]:
     keys = [self._timeline.keys(h, moment) for h in members]
     own = [{k[p] for k in keys} for p in (0, 1)]
-    ordered = [sorted(own[p], key=lambda key, p=p: self._timeline.order(p, key)) for p in (0, 1)]
+    ordered = [sorted(own[p], key=functools.partial(self._timeline.order, p)) for p in (0, 1)]
     first, second = ({key: i for i, key in enumerate(some)} for some in ordered)
     numbers = first, second
     joint = self._sum_nature(members, keys, numbers)

@@ -8,6 +8,7 @@ import bisect
 import contextlib
 import csv
 import dataclasses
+import io
 import json
 import os
 import platform
@@ -91,10 +92,11 @@ def csv_file(folder: Path, step: int) -> Callable[[dict[str, Any]], None]:
 
   def write(row: dict[str, Any]) -> None:
     rows = read_metrics(folder)
-    with open(folder / "metrics.csv", "w", newline="") as file:
-      table = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
-      table.writeheader()
-      table.writerows(rows)
+    text = io.StringIO(newline="")
+    table = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
+    table.writeheader()
+    table.writerows(rows)
+    files.replace_text(folder / "metrics.csv", text.getvalue())
 
   return write
 
@@ -213,12 +215,11 @@ class Chunk:
 
     Steps are added one after the other, so the sums are the same bit for bit wherever calls end.
     """
-
-    def add(total: float, each: jax.Array) -> float:
-      return float(np.cumsum([total, *np.asarray(each)[:steps].tolist()])[-1])
-
     measured, structure = jax.tree.flatten(report)
-    self.sums = list(map(add, self.sums or [0.0] * len(measured), measured))
+    self.sums = [
+      float(np.cumsum([total, *np.asarray(each)[:steps].tolist()])[-1])
+      for total, each in zip(self.sums or [0.0] * len(measured), measured)
+    ]
     self.steps, self.seconds = self.steps + steps, self.seconds + seconds
     return jax.tree.unflatten(structure, [total / self.steps for total in self.sums])
 
@@ -307,12 +308,11 @@ class Pace:
 
   Attributes:
     config: of the run as it is to end: its examples are fewer if it was shortened.
-    shortened: whether it was.
     evaluation: what the latest evaluation before the last took, 0 if there was none.
   """
 
   def __init__(self, config: Config):
-    self.config, self.shortened = config, False
+    self.config = self._whole = config
     self.evaluation = self._seconds = self._work = 0.0
 
   def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
@@ -362,16 +362,15 @@ class Pace:
       Whether it did.
     """
     limit = self.config.schedule.max_seconds
-    if self.shortened or limit is None:
+    if self.config is not self._whole or limit is None:
       return False
     examples, seconds = 0, _CAREFULLY * (limit - elapsed)
     if elapsed >= _LOOK * limit and self.left(step) > seconds > 0:
       examples = self.affordable(step, seconds)
     examples = devices.share(examples)
-    self.shortened = examples > 0
-    if self.shortened:
+    if examples:
       self.config = self.config.replace(examples=examples)
-    return self.shortened
+    return examples > 0
 
 
 def _evaluations(config: Config, step: int) -> int:

@@ -178,9 +178,11 @@ class _Run:
     )
     names = (*options.writers, *["tensorboard"] * options.tensorboard) * (jax.process_index() == 0)
     self.writers: list[Any] = [allowed.WRITERS[x](folder, self.step) for x in dict.fromkeys(names)]
-    forged = f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk"
-    kinds = AttributeError, KeyError, TypeError
-    with allowed.in_config_errors(forged, kinds, reason=False):
+    with allowed.in_config_errors(
+      f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk",
+      (AttributeError, KeyError, TypeError),
+      reason=False,
+    ):
       self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
       self.chunk = self._new_chunk()
       if about:  # whose sums may be in lists of lists, as earlier versions kept them
@@ -442,12 +444,11 @@ class _Run:
       self.display.show("evaluating", done / total, f"{what}, {done:,} of {total:,} {unit}{more}")
 
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
-    try:
+    stopped = f": training stopped at step {self.step}"
+    with allowed.in_config_errors("", ConfigError, raises=RunError, then=stopped):
       measured = self.measure(
         params, (self.config.seed + self.step) % 2**32, final=final, show=show
       )
-    except ConfigError as error:
-      raise RunError(f"{error}: training stopped at step {self.step}") from None
     self._check_finite(measured.row)
     self.exploitability = measured.exploitability
     self.display.clear()

@@ -5,8 +5,9 @@ All that is shown is a `Study`'s or a `Trial`'s; this module lays it out and tak
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.text import Text
@@ -78,7 +79,8 @@ class Explorer(App[None]):
     Binding("backspace", "go('back')", "back"),
     Binding("t", "other", "other player"),
     Binding("v", "view", "view"),
-    Binding("s", "sizes", "sizes"),
+    Binding("s", "ask('bets')", "sizes"),
+    Binding("l", "ask('lock')", "lock"),
     Binding("p", "play", "play"),
     Binding("q", "quit", "quit"),
     Binding("escape", "leave_sizes", show=False),
@@ -101,7 +103,7 @@ class Explorer(App[None]):
           yield DataTable(id=name, cursor_type="row")
     yield OptionList(id="moves")
     yield Static(id="said")
-    yield Input(id="sizes", placeholder="bet sizes, such as 33%,75%,a / 2.5x,a")
+    yield Input(id="sizes", placeholder="33%,75%,a / 2.5x,a or bet 66: fold 0.6")
     yield Footer()
 
   def on_mount(self) -> None:
@@ -207,10 +209,12 @@ class Explorer(App[None]):
     self.query_one("#tabs", TabbedContent).active = "of-range"
     self.show(self.study if self.trial is None else self.trial.study)
 
-  def action_sizes(self) -> None:
-    """Asks for other bet sizes."""
+  def action_ask(self, field: str) -> None:
+    """Asks for other bet sizes, or for a lock of the node."""
     box = self.query_one("#sizes", Input)
-    box.value = self.study.solved.spot.bets
+    box.value = getattr(self.study.solved.spot, field) or (
+      re.sub(r"\b[2-9TJQKA][shdc]\b", "*", self.study.line) + ": "
+    )
     box.add_class("shown").focus()
 
   def action_leave_sizes(self) -> None:
@@ -219,12 +223,12 @@ class Explorer(App[None]):
     self.query_one("#moves", OptionList).focus()
 
   def on_input_submitted(self, event: Input.Submitted) -> None:
-    """Solves the spot with the sizes that were typed."""
+    """Solves the spot with the sizes or the lock that was typed; `:` alone locks nothing."""
     self.action_leave_sizes()
-    spot = dataclasses.replace(
-      self.study.solved.spot, bets=event.value, oop_bets=None, ip_bets=None
-    )
-    self.solve_other(spot)
+    changes: dict[str, Any] = {"bets": event.value, "oop_bets": None, "ip_bets": None}
+    if ":" in event.value:
+      changes = {"lock": event.value if event.value.strip(" :") else None}
+    self.solve_other(dataclasses.replace(self.study.solved.spot, **changes))
 
   @work(thread=True, exclusive=True)
   def solve_other(self, spot: Spot) -> None:

@@ -1,15 +1,18 @@
 """One spot on many boards: what it is worth and what is done there, by texture of the board."""
 
 import dataclasses
+import functools
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
 import solvers
-from games.arrays import checked
+from games.arrays import checked, short
 from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
@@ -65,6 +68,7 @@ def solve_boards(
   *,
   target: float = 0.5,
   max_iterations: int = 10_000,
+  half_tables: bool = False,
   progress: Callable[[int, str, float], None] = lambda number, board, percent: None,
 ) -> Iterator[BoardRow]:
   """Yields the results of each board in turn.
@@ -76,7 +80,7 @@ def solve_boards(
   Args:
     spot: the spot; its own board is left out.
     boards: of as many cards each.
-    target, max_iterations: as of `solve`.
+    target, max_iterations, half_tables: as of `solve`.
     progress: called with the number of boards done, a board and its exploitability so far, in
       percent of the pot; of rivers the one that is solved worst.
 
@@ -85,13 +89,14 @@ def solve_boards(
   """
   spots = [dataclasses.replace(spot, board=board) for board in boards]
   rounds = len(spots[0].game().deals) if spots else 0
+  how: Any = {"target": target, "max_iterations": max_iterations, "half_tables": half_tables}
   if rounds > 1:
     for number, there in enumerate(spots):
 
       def look(_: int, percent: float, number=number, board=there.board) -> None:
         progress(number, board, percent)
 
-      yield _row(solve(there, target=target, max_iterations=max_iterations, progress=look))
+      yield _row(solve(there, progress=look, **how))
     return
   made = [prepare(there) for there in spots]
   shapes = share_shapes([shape_of(own.lines) for own in made])
@@ -102,9 +107,7 @@ def solve_boards(
   def find(item: tuple[SolvedSpot, Shape]) -> BoardRow:
     own, shape = item
     alone = [tuning.chosen_device() or jax.local_devices()[0]]
-    return _row(
-      solve(own, target=target, max_iterations=max_iterations, shape=shape, devices=alone)
-    )
+    return _row(solve(own, shape=shape, devices=alone, **how))
 
   found = run_ahead(find, zip(made, shapes), kind=lambda item: item[1][:-1])
   for number, (_, row) in enumerate(found, start=1):
@@ -172,27 +175,35 @@ def _row(solved: SolvedSpot) -> BoardRow:
 
 
 @checked
-def read_boards(text: str) -> list[str]:
-  """Returns the boards that a list such as `Td9d6h,AsKd2c`, or a file of one a line, names.
+def read_boards(text: str) -> tuple[list[str], list[float]]:
+  """Returns the boards that a list or a file of one a line names, and their weights.
+
+  In `Td9d6h,AsKd2c:0.5` the second counts half in means.
 
   Raises:
     ConfigError: there is none, or they have different numbers of cards.
   """
-  with in_config_errors(f"boards={text!r} cannot be read", (OSError, UnicodeDecodeError)):
+  with in_config_errors(f"boards={short(text)} cannot be read", (OSError, UnicodeDecodeError)):
     is_file = os.path.isfile(text)  # unlike Path's, it takes lists of any length
     listed = Path(text).read_text().split() if is_file else text.split(",")
-  boards = [board.strip() for board in listed if board.strip()]
+  parts = [board.strip().partition(":") for board in listed if board.strip()]
+  boards = [board for board, _, _ in parts]
   if not boards or len({len(board) for board in boards}) > 1:
     raise ConfigError(
-      f"boards={text!r} must be boards of as many cards each, separated by commas, or a file of "
-      "one a line"
+      f"boards={short(text)} must be boards of as many cards each, separated by commas, or a file "
+      "of one a line"
     )
-  return boards
+  with in_config_errors(f"boards={text!r} hold a weight that is no positive number"):
+    weights = [float(weight) if colon else 1.0 for _, colon, weight in parts]
+    if not all(0 < weight < math.inf for weight in weights):
+      raise ValueError("weights are above 0, as in Td9d6h:0.5")
+  return boards, weights
 
 
 @checked
-def summary(rows: Sequence[BoardRow], pot: int) -> str:
-  """Returns a table: every board, then means by texture and of all, each board counting once."""
+def summary(rows: Sequence[BoardRow], pot: int, weights: Sequence[float] | None = None) -> str:
+  """Returns a table: every board, then means by texture and of all, by `weights` of the boards."""
+  counted = {id(row): weight for row, weight in zip(rows, weights or [1.0] * len(rows))}
   moves: list[str] = []
   for row in rows:
     moves += [move for move in row.frequency if move not in moves]
@@ -200,11 +211,12 @@ def summary(rows: Sequence[BoardRow], pot: int) -> str:
   lines = [_line("board", "boards", heads + moves)]
 
   def add(name: str, part: Sequence[BoardRow]) -> None:
-    ev, equity = (np.mean([getattr(x, key) for x in part], axis=0) for key in ("ev", "equity"))
+    mean = functools.partial(np.average, axis=0, weights=[counted[id(x)] for x in part])
+    ev, equity = (mean([getattr(x, key) for x in part]) for key in ("ev", "equity"))
     cells = []
     for p in (0, 1):
       cells += [f"{ev[p]:.1f}", f"{100 * ev[p] / pot:.1f}", f"{equity[p]:.1%}"]
-    cells += [f"{np.mean([x.frequency.get(move, 0.0) for x in part]):.1%}" for move in moves]
+    cells += [f"{mean([x.frequency.get(move, 0.0) for x in part]):.1%}" for move in moves]
     lines.append(_line(name, str(len(part)), cells))
 
   for row in rows:

@@ -16,7 +16,7 @@ import tyro
 
 import solvers
 from games import CHANCE
-from games.arrays import checked
+from games.arrays import checked, short
 from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, betting
 from games.poker.betting import check_chips
 from games.poker.cards import shares_card
@@ -30,6 +30,8 @@ from rebel_jax.checkpoints import files
 from rebel_jax.config import ConfigError, allowed, in_config_errors
 from rebel_jax.devices import memory
 from rebel_jax.spots.values import Values
+from solvers.resolving import frequency_bounds
+from solvers.sweeps.problem import Lock
 
 _BOARDS = (3, 4, 5)  # cards
 PLAYERS = ("OOP", "IP")
@@ -52,9 +54,15 @@ class Spot:
     donk_bets: Sizes of a first bet into who bet last on the street before, with | between streets
       after the first; - for none.
     near_all_in: Bets of at least this percentage of the chips left become all-in.
+    add_all_in: All-in is a move wherever the chips left are at most this percentage of the pot.
+    merge: Of two sizes whose pots after a call differ by at most this percentage the one listed
+      first is kept.
     min_bet: The smallest bet, in chips.
     rake: Percentage of every pot that the house takes.
     rake_cap: The most that it takes, in chips.
+    lock: Frequencies that a player's whole range keeps to, the rest solved around them, such as
+      "bet 66: fold 0.6, call 0.3; check, check, *: bet 66 1"; * is any card, and moves that are not
+      named share what is left.
     ranks, suits: the deck.
   """
 
@@ -68,9 +76,12 @@ class Spot:
   ip_bets: Annotated[str | None, allowed.optional(TEXT)] = None
   donk_bets: Annotated[str | None, allowed.optional(TEXT)] = None
   near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
+  add_all_in: Annotated[float | None, allowed.optional(allowed.number(100_000))] = None
+  merge: Annotated[float | None, allowed.optional(allowed.number(100))] = None
   min_bet: Annotated[int, allowed.integer(1)] = 1
   rake: Annotated[float, allowed.number(50, zero=True)] = 0.0
   rake_cap: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
+  lock: Annotated[str | None, allowed.optional(TEXT)] = None
   ranks: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = RANKS
   suits: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = SUITS
 
@@ -82,13 +93,14 @@ class Spot:
       ConfigError: a setting is not allowed, a range is not understood, the board leaves none of
         it, or every hand of one player shares a card with every hand of the other.
     """
+    allowed.check(self)
     deck = Deck(self.ranks, self.suits)
     board = deck.parse(self.board, field="board")
     if len(board) not in _BOARDS:
-      raise ValueError(f"board={self.board!r} holds {len(board)} cards; a spot has 3, 4 or 5")
+      raise ValueError(f"board={short(self.board)} holds {len(board)} cards; a spot has 3, 4 or 5")
     deals = (1,) * (_BOARDS[-1] - len(board))
     for name, least in (("pot", 2), ("stack", 1), ("min_bet", 1)):
-      check_chips(name, getattr(self, name), at_least=least)
+      check_chips(name, getattr(self, name), least=least)
     half = self.pot // 2
     rules = Betting(
       (half + self.stack,) * 2,
@@ -103,11 +115,12 @@ class Spot:
     ranges = {"oop": _weights(self.oop, deck, "oop"), "ip": _weights(self.ip, deck, "ip")}
     free = ~np.isin(deck.hole_cards(), board).any(axis=1)
     for field in (x for x, weights in ranges.items() if not weights[free].any()):
-      raise ValueError(f"{field}={getattr(self, field)!r} holds no hand that the board leaves")
+      raise ValueError(f"{field}={short(getattr(self, field))} holds no hand that the board leaves")
     beliefs = whole.beliefs(np.stack([*ranges.values()]))
     if not (~shares_card(*(whole.hole_cards[row > 0] for row in beliefs))).any():
       raise ValueError(
-        f"oop={self.oop!r} and ip={self.ip!r} cannot both be held: all their hands share cards"
+        f"oop={short(self.oop)} and ip={short(self.ip)} cannot both be held: all their hands share "
+        "cards"
       )
     return whole.only(beliefs)
 
@@ -116,12 +129,15 @@ class Spot:
     sizes = {
       name: parse_sizes(x, rounds, field=name) for name, x in fields.items() if x is not None
     }
-    near = None if self.near_all_in is None else self.near_all_in / 100
+    shares: Any = {
+      name: None if getattr(self, name) is None else getattr(self, name) / 100
+      for name in ("near_all_in", "add_all_in", "merge")
+    }
     first, second = (sizes.get(name, sizes["bets"]) for name in ("oop_bets", "ip_bets"))
     donk = None
     if self.donk_bets is not None:
       donk = parse_donk(self.donk_bets, rounds, field="donk_bets")
-    return BetSizes(first, all_in=False, near_all_in=near, second=second, donk=donk)
+    return BetSizes(first, all_in=False, second=second, donk=donk, **shares)
 
 
 @functools.lru_cache(maxsize=16)
@@ -247,7 +263,8 @@ class SolvedSpot:
     """Returns the node after a line of play, such as `bet 66, call, 2c, check`.
 
     Args:
-      line: moves and cards, separated by commas; empty for the start. `all-in` bets all chips.
+      line: moves and cards, separated by commas; empty for the start. `all-in` bets all chips, `*`
+        is any card.
 
     Raises:
       ConfigError: a move or card is not there.
@@ -261,9 +278,11 @@ class SolvedSpot:
       most = self.game.amounts(state).max() == state[0, betting.STACK]
       if wanted in ("all-in", "allin", "a") and self.mover(node) < CHANCE and most:
         wanted = list(names)[-1]  # the largest
+      if wanted == "*" and self.mover(node) == CHANCE:
+        wanted = next(iter(names))
       if wanted not in names:
         there = ", ".join(below) if len(below) else "nothing, as the hand is over"
-        raise ConfigError(f"node={line!r} holds {word!r}, and possible there is: {there}")
+        raise ConfigError(f"node={short(line)} holds {short(word)}, and possible there is: {there}")
       node = self._past_burn(below[names[wanted]])
     return node
 
@@ -271,6 +290,32 @@ class SolvedSpot:
     """Returns the node after a burned card, which no one sees, if that is next."""
     below = self.children(node)
     return below["burn"] if list(below) == ["burn"] else node
+
+  def lock(self) -> Lock | None:
+    """Returns what the spot's lock holds lines to, `[lines, 1]`; None without one.
+
+    Raises:
+      ConfigError: it is not understood, or its frequencies are not allowed.
+    """
+    if self.spot.lock is None:
+      return None
+    starts = np.cumsum([0, *(level.size for level in self.lines.levels)])
+    rows = [np.zeros((starts[-1], 1)), *np.ones((2, starts[-1], 1))]
+    with in_config_errors(f"lock={self.spot.lock!r}"):
+      for part in filter(str.strip, self.spot.lock.split(";")):
+        line, _, wanted = part.partition(":")
+        node = self.find(line)
+        below, place = self.children(node), self.follower.follow(node)
+        if self.mover(node) >= CHANCE or line.count("*") != place.street:
+          raise ValueError(f"{line.strip()!r} must lead to a move, with * for each card")
+        moves = dict(item.strip().rpartition(" ")[::2] for item in wanted.split(","))
+        if not moves.keys() <= below.keys():
+          raise ValueError(f"{wanted.strip()!r} holds another move than {', '.join(below)}")
+        held = {below[move][-1]: float(share) for move, share in moves.items()}
+        places = {child[-1]: self.follower.step(place, child[-1]) for child in below.values()}
+        for row, bounds in zip(rows, frequency_bounds([*places], held)):
+          row[[starts[x.level] + x.row for x in places.values()], 0] = bounds
+    return Lock(*rows)
 
   @checked
   def line(self, node: Node) -> str:
@@ -376,6 +421,7 @@ def solve(
   progress: Callable[[int, float], bool | None] | None = None,
   shape: Shape | None = None,
   devices: Sequence[jax.Device] | None = None,
+  half_tables: bool = False,
 ) -> SolvedSpot:
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
@@ -392,6 +438,7 @@ def solve(
     shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more
       than they have.
     devices: as of `solvers.solve`.
+    half_tables: keep sums of flops and turns in 16 bits; rivers have none that large.
 
   Raises:
     ConfigError: a setting of the spot is not allowed.
@@ -410,6 +457,8 @@ def solve(
     num_iterations=max_iterations,
     progress=look,
     devices=devices,
+    tables="float16" if half_tables and made.game.deals else None,
+    locked=made.lock(),
   )
   return made.with_policy(
     found.average_policy, found.iterations, found.exploitability, places=places
@@ -418,7 +467,7 @@ def solve(
 
 _MOST_LINES = 1_000_000
 # Bytes, as measured on a flop of 184 and 269 hands (docs/results/poker.md).
-_OF_EDGE = 12  # two tables, and the policy at the end
+_OF_EDGE = 12, 8  # two tables, in 32 or 16 bits, and the policy at the end
 _OF_COLUMN = 60  # of the last round: beliefs, strengths, places of sorted hands
 _OF_ARRIVAL = 12  # a line that comes to the last round, and a column
 _OF_PROGRAM = 0.3e9
@@ -446,7 +495,7 @@ class Size(NamedTuple):
 
 @in_config_errors()
 @checked
-def measure(game: Holdem) -> Size:
+def measure(game: Holdem, half_tables: bool = False) -> Size:
   """Returns how large a spot is with the ranges of its prior; nothing of that size is made.
 
   Raises:
@@ -462,23 +511,24 @@ def measure(game: Holdem) -> Size:
   edges = sum(x.size * widths[x.street][x.mover] for x in levels if x.mover is not None)
   last = len(boards) - 1
   arrivals = next(x.size for x in levels if x.street == last)
-  needed = _OF_EDGE * edges + sum(widths[last]) * (_OF_COLUMN + _OF_ARRIVAL * arrivals)
+  needed = _OF_EDGE[half_tables] * edges + sum(widths[last]) * (_OF_COLUMN + _OF_ARRIVAL * arrivals)
   lines = sum(level.size for level in levels)
   return Size(lines, len(boards[last].cards), edges, (needed + _OF_PROGRAM) / 1e9)
 
 
 @checked
-def check_fits(game: Holdem, gigabytes: float | None = None) -> Size:
+def check_fits(game: Holdem, gigabytes: float | None = None, half_tables: bool = False) -> Size:
   """Returns how large a spot is.
 
   Args:
     game: the rules.
     gigabytes: how much memory it may take; None for three quarters of the machine's that solves.
+    half_tables: as of `solve`.
 
   Raises:
     ConfigError: it takes more.
   """
-  size = measure(game)
+  size = measure(game, half_tables)
   limit = 0.75e-9 * (memory()[1] or math.inf) if gigabytes is None else gigabytes
   if size.gigabytes > limit:
     raise ConfigError(

@@ -15,8 +15,8 @@ from games import CHANCE
 from games.arrays import checked
 from games.pairs import compatible_mass, holds
 from games.poker import betting
+from games.poker.cards import NO_DRAW, draws, made_hands
 from games.poker.lines.boards import NONE
-from games.poker.made_hands import NO_DRAW, draws, made_hands
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
 from rebel_jax.config import ConfigError
@@ -274,8 +274,8 @@ class Study:
     sealed = "" if solved.sealed else ", says a file without a checksum"
     lines = [
       self.situation,
-      f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations"
-      + sealed,
+      f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations, "
+      f"{solved.iterations // 2:,} of both players" + sealed,
       solved.symmetry,
     ]
     if self.acts:
@@ -323,6 +323,21 @@ def records(study: Study) -> Iterator[dict[str, Any]]:
         yield dict(zip(FIELDS, (*texts, *map(float, numbers)), strict=True))
   for move in study.moves:
     yield from records(study.go(move))
+
+
+def check_table(path: Path) -> None:
+  """Checks, before the work, that `export` can write to a file, and replaces none of another kind.
+
+  Raises:
+    OSError: it cannot.
+    ValueError: it would.
+  """
+  with files.replacing(path, rehearse=True):
+    before = files.read_bytes(path) if path.exists() else b""
+  if before and not before.startswith(
+    b'{"line": "' if path.suffix == ".jsonl" else ",".join(FIELDS).encode()
+  ):
+    raise ValueError("it is there and no table of that kind")
 
 
 def export(study: Study, path: str | Path, progress: Callable[[int], object]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from games.poker.lines import LineMap, Lines
+from games.poker.lines import LineMap
 from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN
 
 _CARD = 2**20  # more than any strength
@@ -25,16 +25,16 @@ class Compared:
   """
 
   def __init__(self, ours, theirs, cards, holding, size, twin):
-    self._twin, self._order = twin, np.argsort(theirs)
+    self._twin, self._order, theirs = twin, np.argsort(theirs), theirs.astype(int)
     self._size = size[self._order, None]
     hand, card = np.nonzero(holding)
     keys = card * _CARD + theirs[hand] + 1
     order = np.argsort(keys)
     self._hand, self._weight = hand[order], holding[hand, card][order, None]
     ranked, keys, own = theirs[self._order], keys[order], cards.T * _CARD
-    at = [np.searchsorted(ranked, ours, x) for x in ("left", "right")]
     self._places = [
-      (k, np.searchsorted(keys, own + ours + 1, x)) for k, x in zip(at, ("left", "right"))
+      (np.searchsorted(ranked, ours), np.searchsorted(keys, own + ours + 1)),
+      (np.searchsorted(ranked, ours, "right"), np.searchsorted(keys, own + ours + 1, "right")),
     ]
     self._first, self._last = np.searchsorted(keys, own), np.searchsorted(keys, own + _CARD)
 
@@ -65,9 +65,21 @@ class Values:
     policy: `[n, W]` for each level of lines.
   """
 
-  def __init__(self, lines: Lines, columns: LineMap, policy: Sequence[Any]):
+  def __init__(self, lines: Any, columns: LineMap, policy: Sequence[Any]):
     self._lines, self._map, self._policy = lines, columns, policy
     self._last = len(lines.streets) - 1
+    self._rounds = [
+      [i for i, level in enumerate(lines.levels) if level.street == street]
+      for street in range(self._last + 1)
+    ]
+    self._places = [  # each board's group, and its number among the boards of that
+      [
+        (own, b - first)
+        for own, (first, stop) in zip(x.groups, y.groups)
+        for b in range(first, stop)
+      ]
+      for x, y in zip(lines.streets, columns.boards)
+    ]
     self._above: tuple[Rows, Rows] = ({}, {}), ({}, {})
     self._on_board = functools.lru_cache(64)(self._sweep)
     for street in range(self._last):
@@ -75,13 +87,13 @@ class Values:
         self._down(street, p, slice(None), self._above[0][p])
     if self._last:
       boards = [self._sweep(b)[1] for b in range(len(columns.boards[-1].cards))]
-      first = self._levels(self._last)[0]
+      first = self._rounds[self._last][0]
       below = [np.concatenate([x[p][first] for x in boards], axis=1) for p in (0, 1)]
     for street in reversed(range(self._last)):
       every = range(len(columns.boards[street].cards))
       for p in (0, 1):
         self._up(street, p, every, slice(None), self._above, self._undealt(street, p, below[p]))
-      below = [own[self._levels(street)[0]] for own in self._above[1]]
+      below = [own[self._rounds[street][0]] for own in self._above[1]]
 
   def on(self, street: int, board: int) -> tuple[Rows, Rows]:
     """Returns reach and values on a round, of the last one in the columns of a board alone.
@@ -92,20 +104,13 @@ class Values:
     """
     return self._above if street < self._last else self._on_board(board)
 
-  def _levels(self, street: int) -> list[int]:
-    return [i for i, level in enumerate(self._lines.levels) if level.street == street]
-
-  def _group(self, street: int, board: int) -> tuple[Any, int]:
-    """Returns a board's group and its place among the boards of that."""
-    spans = self._map.boards[street].groups
-    number = next(k for k, (_, stop) in enumerate(spans) if board < stop)
-    return self._lines.streets[street].groups[number], board - spans[number][0]
-
   def _columns(self, street: int, board: int) -> list[slice]:
     """Returns each player's columns of a board."""
-    group, _ = self._group(street, board)
-    starts = [own.starts[board] for own in self._map.classes[street]]
-    return [slice(start, start + group.width(p)) for p, start in enumerate(starts)]
+    width = self._places[street][board][0].width
+    return [
+      slice(own.starts[board], own.starts[board] + width(p))
+      for p, own in enumerate(self._map.classes[street])
+    ]
 
   def _sweep(self, board: int) -> tuple[Rows, Rows]:
     """Returns `on` of a board of the last round."""
@@ -120,7 +125,7 @@ class Values:
   def _down(self, street: int, player: int, columns: slice, reach: dict[int, np.ndarray]) -> None:
     """Fills in a player's reach of a round, in some columns."""
     rows = self._lines.streets[street].belief[player][columns][None].astype(float)
-    first, *others = self._levels(street)
+    first, *others = self._rounds[street]
     if street:
       level, parent = self._lines.levels[first], self._lines.streets[street].parent
       before = self._above[0][player]
@@ -145,7 +150,7 @@ class Values:
     """Fills in a player's values of a round; `below` are those of lines that go on."""
     ends = self._ends(street, player, boards, found[0][1 - player])
     inner: list[np.ndarray] = []
-    for i in reversed(self._levels(street)):
+    for i in reversed(self._rounds[street]):
       level, nodes = self._lines.levels[i], self._map.nodes[i]
       rows = np.concatenate([*inner, *([below[i]] if level.counts[CLOSED] else []), *ends[i]])
       found[1][player][i] = rows
@@ -161,22 +166,20 @@ class Values:
     self, street: int, player: int, boards: Sequence[int], reach: dict[int, np.ndarray]
   ) -> dict[int, list[np.ndarray]]:
     """Returns the values of folds and showdowns of each level of a round, on some boards."""
-    lines, levels = self._lines, self._levels(street)
+    lines, levels = self._lines, self._rounds[street]
     keys = [(i, kind) for kind in (FOLD, SHOWDOWN) for i in levels]
     rows = np.concatenate([reach[i][lines.levels[i].rows(kind)] for i, kind in keys])
-    chips, rakes = (
-      None if x is None else [np.concatenate([x[i][k] for i in levels]) for k in (0, 1)]
-      for x in (lines.stakes, lines.rakes)
-    )
-    folds, shows = chips[0] * (1 - 2 * player), chips[1]  # a showdown's stake is the winner's
-    drawn = np.zeros(len(shows))
-    if rakes is not None:
+    chips = [np.concatenate([lines.stakes[i][k] for i in levels]) for k in (0, 1)]
+    # A fold's stake is player 0's, a showdown's is the winner's.
+    folds, shows, drawn = chips[0] * (1 - 2 * player), chips[1], 0 * chips[1]
+    if lines.rakes is not None:
+      rakes = [np.concatenate([lines.rakes[i][k] for i in levels]) for k in (0, 1)]
       folds, shows, drawn = folds - rakes[0] * (folds > 0), shows - rakes[1] / 2, -rakes[1] / 2
     worth, shown = np.concatenate([folds, drawn]), slice(len(folds), None)
     begin = [x.start for x in self._columns(street, boards[0])]
     parts = []
     for board in boards:
-      (group, place), theirs = self._group(street, board), self._columns(street, board)[1 - player]
+      (group, place), theirs = self._places[street][board], self._columns(street, board)[1 - player]
       at = slice(theirs.start - begin[1 - player], theirs.stop - begin[1 - player])
       below, most, total = _compared(group, place, player)(rows[:, at].T, shown)
       values = total * worth
@@ -191,7 +194,7 @@ class Values:
     children = self._lines.streets[street + 1].children[player]
     rows = np.pad(values, ((0, 0), (0, 1)))
     above: Any = sum(rows[:, column] for column in children.T)
-    level = self._lines.levels[self._levels(street + 1)[0]]
+    level = self._lines.levels[self._rounds[street + 1][0]]
     stops = np.cumsum([number for _, number in level.closed])[:-1]
     parts = np.split(above[np.argsort(level.order)], stops)
     return dict(zip((i for i, _ in level.closed), parts))
@@ -199,10 +202,11 @@ class Values:
 
 def _compared(group: Any, place: int, player: int) -> Compared:
   """Returns a player's hands on a board of a group against the other's; all tie before the end."""
-  own = place if group.alone else 0
-  widths = [group.width(p) for p in (player, 1 - player)]
-  strengths = [np.zeros(n, int) for n in widths]
-  if group.final is not None:
-    strengths = [group.final.strength[p][place].astype(int) for p in (player, 1 - player)]
+  own, final, both = place if group.alone else 0, group.final, (player, 1 - player)
+  strengths = [
+    np.zeros(group.width(p), int) if final is None else final.strength[p][place] for p in both
+  ]
   holding, size = group.holding[1 - player][own], group.size[1 - player][own]
-  return Compared(*strengths, group.cards[player][own], holding, size, group.twin[player])
+  return Compared(
+    strengths[0], strengths[1], group.cards[player][own], holding, size, group.twin[player]
+  )

@@ -108,7 +108,7 @@ def make_rules(
   """
   blinds = (small_blind, big_blind)
   for name, chips in (("small_blind", small_blind), ("big_blind", big_blind)):
-    betting.check_chips(name, chips, at_least=1)
+    betting.check_chips(name, chips)
   if small_blind > big_blind:
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):

@@ -8,7 +8,7 @@ import numpy as np
 from games import CHANCE, TERMINAL
 from games.arrays import checked
 from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, map_bet
-from games.poker.variation import size_columns_at
+from games.poker.streets import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
@@ -87,17 +87,15 @@ def make_chip_player(
     ConfigError: there is nothing of that name, it plays something else, or a setting is not for it.
   """
   if name_or_run in OPPONENTS:
-    if settings:
+    if settings or off_tree:
       raise ConfigError(
-        f"{next(iter(settings))} is not for run={name_or_run!r}, which never searches"
+        f"{next(iter(settings), 'off_tree')} is not for run={name_or_run!r}, which never searches"
       )
     return SimpleSeat(name_or_run, rules_of(rules or {}), seed=seed)
   if rules:
     raise ConfigError(f"game_params are not for run={name_or_run!r}, which knows what it plays")
-  try:
+  with in_config_errors("", ConfigError, then=f"; opponents are: {', '.join(OPPONENTS)}"):
     policy = checkpoint.load(name_or_run)
-  except ConfigError as error:
-    raise ConfigError(f"{error}; opponents are: {', '.join(OPPONENTS)}") from None
   return seat_agent(policy, name_or_run, off_tree=off_tree, seed=seed, **settings)
 
 
@@ -226,7 +224,8 @@ class TreePlayer(Seated):
       if actor == CHANCE and int(self._state[betting.ROUND]) == before.round:
         legal = self.game.legal_actions(self._state[None])[0]
         burns = [self.game.burn] * bool(legal[self.game.burn])
-        return [*burns, self.game.first_deal + self._number_of(event.cards)]
+        number = self.game.dealing.number(np.array([sorted(event.cards)]))[0]
+        return [*burns, self.game.first_deal + int(number)]
       self.lost = actor != TERMINAL
       return []
     if actor != before.actor:
@@ -237,11 +236,6 @@ class TreePlayer(Seated):
       return [self._bet_in_tree(event.chips, before)]
     return [FOLD if isinstance(event, Fold) else CALL]
 
-  def _number_of(self, cards: Cards) -> int:
-    """Returns the number of a deal among those of its round."""
-    sets = self.game.dealing.sets[int(self._state[betting.ROUND])]
-    return int(np.flatnonzero((sets == sorted(cards)).all(axis=1))[0])
-
   def _bet_in_tree(self, chips: int, before: ChipTable) -> int:
     """Returns the tree's action that a bet of the other's is taken for; a call if it has no bet."""
     bets = self._tree_bets()
@@ -251,13 +245,12 @@ class TreePlayer(Seated):
       return next(action for action, to in bets.items() if to == chips)
     highest, here = self._highest(), max(before.highest, 1)
     share = (chips - here) / (2 * here)
-    shares = [(to - highest) / (2 * highest) for to in bets.values()]
-    if self.off_tree == "map":
-      return int(self.rng.choice(list(bets), p=map_bet(share, shares)))
     if self.off_tree == "add":
       self._add(share)
       bets = self._tree_bets()
-      shares = [(to - highest) / (2 * highest) for to in bets.values()]
+    shares = [(to - highest) / (2 * highest) for to in bets.values()]
+    if self.off_tree == "map":
+      return int(self.rng.choice(list(bets), p=map_bet(share, shares)))
     return list(bets)[int(np.argmin(np.abs(np.array(shares) - share)))]
 
   def _add(self, share: float) -> None:

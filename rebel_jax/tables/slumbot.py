@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from games.arrays import checked, short
+from games.arrays import Player, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config import in_config_errors
 from rebel_jax.tables.acpc import HandFollower, TableError, split_actions, within
@@ -111,7 +111,7 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
 
 
 @checked
-def check_winnings(table: ChipTable, seat: int, winnings: Any) -> int:
+def check_winnings(table: ChipTable, seat: Player, winnings: Any) -> int:
   """Returns the server's winnings of `seat`, if the hand can have ended so.
 
   Raises:
@@ -151,7 +151,6 @@ class SlumbotClient:
     self.host, self.player, self.token = host.rstrip("/"), player, token
     self.rules = make_rules() if rules is None else rules
     self._timeout = timeout
-    self._hand = 0
 
   @checked
   def play(self, num_hands: int) -> list[int]:
@@ -169,12 +168,11 @@ class SlumbotClient:
       TableError: the server cannot be reached, is too slow, refuses, or sends what cannot be.
     """
     follower = HandFollower(self.player, self.rules)
-    self._hand += 1
     reply = self._post("/api/new_hand", {} if self.token is None else {"token": self.token})
     while True:
       with in_config_errors(f"the server sent {short(reply)}", ValueError, raises=TableError):
         seat, table = read_reply(reply, self.rules)
-        turn = follower.follow(self._hand, seat, table)
+        turn = follower.follow(0, seat, table)  # of one hand alone
         if table.is_over:
           return check_winnings(table, seat, reply.get("winnings"))
         if not turn:

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
 from rebel_jax.training import replay as replays
 from rebel_jax.training.chain_play import ChainLanes, ChainPlay
@@ -175,12 +174,14 @@ class Trainer:
 
 def place(table: Any, mesh: Mesh) -> Any:
   """Returns the subgames on every device of `mesh`, lest `Trainer.run` copy them anew."""
-  return jax.device_put(table, NamedSharding(mesh, P()))
+  return jax.device_put(table, NamedSharding(mesh, jax.P()))
 
 
 def specs() -> Any:
   """Returns the sharding of each part of the state, as a `TrainState` of specs."""
-  return TrainState._make(P(DEVICES) if name in PER_DEVICE else P() for name in TrainState._fields)
+  return TrainState._make(
+    jax.P(DEVICES) if name in PER_DEVICE else jax.P() for name in TrainState._fields
+  )
 
 
 def shardings(state: TrainState, mesh: Mesh) -> TrainState:
@@ -225,8 +226,8 @@ def _run_on_mesh(trainer: Trainer, mesh: Mesh, num_steps: jax.Array, table, stat
   return jax.shard_map(
     functools.partial(_run_on_device, trainer),
     mesh=mesh,
-    in_specs=(P(), P(), specs()),
-    out_specs=(specs(), P()),
+    in_specs=(jax.P(), jax.P(), specs()),
+    out_specs=(specs(), jax.P()),
     check_vma=False,
   )(num_steps, table, state)
 

@@ -20,9 +20,10 @@ from solvers.search import (
   explore,
   leaf_probabilities,
   sample_leaf,
+  sample_starts,
   sample_stop,
   search_batch,
-  shared_start,
+  search_starts,
 )
 from solvers.sweeps import Levels, make_problem, split_levels
 from solvers.xla import Work
@@ -88,7 +89,7 @@ class SelfPlay:
     level_values: whether targets are shifted to the average policies' values of the PBS
       (`solvers.search.batch`).
     share_start: whether one search of the game's start serves all lanes that begin a new game
-      (`solvers.search.shared_start`); else each lane searches it by itself.
+      (`solvers.search.starts`); else each lane searches it by itself.
     num_starts: number of starts that are searched each step where games start in many ways, others
       every step.
     play_on: probability that a game which would end within a subgame goes on at one of its leaves,
@@ -368,7 +369,7 @@ def sample_new_games(
   stage = subgames.stages[0]
   trees = stage.trees_at(chosen)
   features = stage.features_at(chosen, trees)
-  iterates = shared_start.search_starts(
+  iterates = search_starts(
     trees,
     features,
     settings.algorithm,
@@ -394,7 +395,7 @@ def new_games(
   `given` are the trees and the features there.
   """
   trees, features = given
-  roots, beliefs = shared_start.sample_starts(
+  roots, beliefs = sample_starts(
     stage,
     chosen,
     trees,

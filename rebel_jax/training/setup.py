@@ -51,6 +51,8 @@ _WARM_START = 15
 # Where games start in many ways and lanes share searches of the start, so many lanes share one; and
 # how many are searched each step at most.
 _LANES_A_START, _MOST_STARTS = 16, 8
+# Learning starts with as many batches in the buffer.
+_MIN_BATCHES = 4
 
 
 def _trunk(
@@ -165,13 +167,13 @@ def make_algorithm(config: Config, name: str) -> solvers.Algorithm:
   algorithm = solvers.make_algorithm(name)
   if not config.rebel.policy_network:
     return algorithm
-  try:
+  with in_config_errors(
+    f"algorithm={name!r} cannot start from a policy network; with policy_network=True allowed are "
+    "the forms of CFR",
+    ValueError,
+    reason=False,
+  ):
     return solvers.warm_started(algorithm, num_iterations=_WARM_START)
-  except ValueError:
-    raise ConfigError(
-      f"algorithm={name!r} cannot start from a policy network; with policy_network=True allowed "
-      "are the forms of CFR"
-    ) from None
 
 
 def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
@@ -391,7 +393,8 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
     targets=targets,
     buffer_size=learning.buffer_size // devices,
     learn_steps=config.learn_steps,
-    min_solves=(learning.min_examples + 1) // 2,  # two examples of values each
+    # Two examples of values each.
+    min_solves=(min(_MIN_BATCHES * learning.batch_size, learning.buffer_size) + 1) // 2,
     per_solve=learning.uses_per_example / learning.batch_size if config.grows else 0.0,
   )
   if isinstance(config.search, DeepCFR):

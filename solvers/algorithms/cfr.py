@@ -66,15 +66,19 @@ class Algorithm(Protocol):
   ) -> tuple[Any, Sweep]:
     """Updates `player` given its expected leaf values `[L, H]` (None without leaves).
 
+    Of the state no more changes than is that player's.
+
     Returns:
       The new state, and the sweep of counterfactual values that it learned from.
     """
 
-  def merge(self, problem: Problem, first: Any, second: Any) -> Any:
-    """Joins player 0's part of `first` with player 1's of `second` (simultaneous updates)."""
-
   def extend(self, problem: Problem, state: Any) -> Any:
-    """Returns the state on a problem that nodes have joined since: their moves become choices."""
+    """Returns the state on a problem that nodes have joined since: their moves become choices.
+
+    For searches that grow, which are of the CFR family.
+    """
+    reason = f"{type(self).__name__} does not search trees that grow"
+    raise NotImplementedError(reason)
 
   def current_policy(self, problem: Problem, state: Any) -> Levels:
     """Returns the policy of this iteration, the one to sample leaves and act with."""
@@ -84,6 +88,7 @@ class Algorithm(Protocol):
 
   def root_values(self, problem: Problem, state: Any) -> jax.Array:
     """Returns the mean over updates of the root's expected values: `[P, H]`."""
+    return state.values.mean(problem.root_mass)
 
 
 class RunningValues(NamedTuple):
@@ -109,17 +114,6 @@ class RunningValues(NamedTuple):
   def mean(self, root_mass: jax.Array) -> jax.Array:
     """Returns expected values `[P, H]`: per unit of the opponent's compatible mass, else zero."""
     return per_unit_of_mass(jnp.stack(self.total), jnp.stack(self.weight)[:, None] * root_mass)
-
-  def merge(self, other: "RunningValues") -> "RunningValues":
-    """Takes player 0's sums from here and player 1's from `other`."""
-    return RunningValues(
-      pick_players(self.total, other.total), pick_players(self.weight, other.weight)
-    )
-
-
-def pick_players(first: Pair, second: Pair) -> Pair:
-  """Joins player 0's part of `first` with player 1's of `second`."""
-  return first[0], second[1]
 
 
 def replace_player(pair: tuple[Any, Any], player: int, value: Any) -> tuple[Any, Any]:
@@ -185,7 +179,7 @@ class CFR(Algorithm):
     self, problem: Problem, state: CFRState, values: jax.Array | None, player: int
   ) -> tuple[CFRState, Sweep]:
     if values is not None:
-      values = problem.weigh_leaf_values(values, state.reach[1 - player], player)
+      values = problem.weigh_leaf_values(values, self.core(state).reach[1 - player], player)
     return self.update_weighed(problem, state, values, player)
 
   def update_weighed(
@@ -244,24 +238,6 @@ class CFR(Algorithm):
     """Returns `state` with that of CFR itself replaced."""
     return core
 
-  def merge(self, problem: Problem, first: CFRState, second: CFRState) -> CFRState:
-    def by_level(x, y):
-      # Rows that player 1 moved to come from `second`.
-      merged = list(x)
-      for i in range(1, len(merged)):
-        if merged[i] is not None:
-          merged[i] = choose(problem.moves_at(i, 1), y[i], x[i])
-      return tuple(merged)
-
-    return CFRState(
-      policy=by_level(first.policy, second.policy),
-      regret=by_level(first.regret, second.regret),
-      average=by_level(first.average, second.average),
-      reach=(first.reach[0], second.reach[1]),
-      values=first.values.merge(second.values),
-      updates=pick_players(first.updates, second.updates),
-    )
-
   def extend(self, problem: Problem, state: CFRState) -> CFRState:
     policy = list(problem.chance_policy(state.policy))
     for i, regret in enumerate(state.regret):
@@ -279,6 +255,3 @@ class CFR(Algorithm):
   def average_policy(self, problem: Problem, state: CFRState) -> Levels:
     weights = [jnp.ones_like(p) if a is None else a for a, p in zip(state.average, state.policy)]
     return problem.normalise(tuple(weights))
-
-  def root_values(self, problem: Problem, state: CFRState) -> jax.Array:
-    return state.values.mean(problem.root_mass)

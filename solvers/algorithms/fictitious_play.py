@@ -7,13 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.cfr import (
-  Algorithm,
-  Pair,
-  RunningValues,
-  pick_players,
-  replace_player,
-)
+from solvers.algorithms.cfr import Algorithm, Pair, RunningValues, replace_player
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, choose
@@ -99,37 +93,12 @@ class FictitiousPlay(Algorithm):
     )
     return state, sweep
 
-  def merge(
-    self, problem: Problem, first: FictitiousPlayState, second: FictitiousPlayState
-  ) -> FictitiousPlayState:
-    return FictitiousPlayState(
-      sums=(first.sums[0], second.sums[1]),
-      weight=pick_players(first.weight, second.weight),
-      response=(first.response[0], second.response[1]),
-      values=first.values.merge(second.values),
-      updates=pick_players(first.updates, second.updates),
-    )
-
-  def extend(self, problem: Problem, state: FictitiousPlayState) -> FictitiousPlayState:
-    def spread(reach: tuple[Levels, Levels], weight: Pair) -> tuple[Levels, Levels]:
-      policy = _policy_of(problem, reach)
-      first, second = problem.both_reach(policy)
-      return tuple(x * weight[0] for x in first), tuple(x * weight[1] for x in second)
-
-    once = jnp.ones_like(state.weight[0])
-    return state._replace(
-      sums=spread(state.sums, state.weight), response=spread(state.response, (once, once))
-    )
-
   def current_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
     # Beliefs follow the average in fictitious play (ReBeL, section 5.2).
     return self.average_policy(problem, state)
 
   def average_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
     return _policy_of(problem, (self._target(state, 0), self._target(state, 1)))
-
-  def root_values(self, problem: Problem, state: FictitiousPlayState) -> jax.Array:
-    return state.values.mean(problem.root_mass)
 
 
 def _policy_of(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:

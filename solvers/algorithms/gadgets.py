@@ -10,8 +10,9 @@ import numpy as np
 from jax import lax
 from jax.scipy.stats import norm
 
+from games.arrays import Share
 from solvers.sweeps.problem import Problem
-from solvers.validation import Player, check_fields, check_number
+from solvers.validation import Player, check_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,12 +123,7 @@ class ContinualResolve(Resolve):
     mix: share of those who follow. 1 trusts no beliefs, 0 nothing else, which is unsafe.
   """
 
-  mix: float = 0.2
-
-  def __post_init__(self):
-    super().__post_init__()
-    if not 0 <= check_number("mix", self.mix) <= 1:
-      raise ValueError(f"mix={self.mix!r} must be a share, from 0 to 1")
+  mix: Share = 0.2
 
   def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
     opponent = 1 - self.searcher

@@ -6,9 +6,9 @@ import inspect
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from games.arrays import unknown_name
+from games.arrays import MOST, Finite, Number, Weight, checked, unknown_name
 from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets import Gadget
@@ -16,50 +16,35 @@ from solvers.algorithms.regret_rules import (
   DiscountedRegret,
   MirrorDescent,
   PredictiveRegretPlus,
-  RegretRule,
   Schedule,
 )
 from solvers.algorithms.wrappers import CFRAvg, WarmStarted, WithGadget
-from solvers.validation import check_bool, check_gadget, check_integer, check_number, short
+from solvers.validation import check_gadget, check_integer, short
+
+_Falling = Annotated[float, (5, MOST)]  # by five over a run
 
 
-def _averaging(value: float, name: str = "averaging") -> float:
-  value = check_number(name, value, allow_infinite=False)
-  if value < 0:
-    raise ValueError(f"{name}={value!r} must be at least 0: later policies weigh no less")
-  return value
-
-
-def _cfr(rule: RegretRule, averaging: float, alternating: bool, name: str = "averaging") -> CFR:
-  return CFR(rule, _averaging(averaging, name), check_bool("alternating", alternating))
-
-
-def _falling(gamma: float) -> Schedule:
-  return Schedule(_averaging(gamma - 5.0, "gamma - 5") + 5.0, -5.0)
-
-
-def _fictitious_play(averaging: float, alternating: bool, *, optimistic: bool) -> FictitiousPlay:
-  alternating = check_bool("alternating", alternating)
-  return FictitiousPlay(_averaging(averaging), optimistic=optimistic, alternating=alternating)
-
-
-def vanilla_cfr(*, averaging: float = 0.0, alternating: bool = True) -> CFR:
+@checked
+def vanilla_cfr(*, averaging: Weight = 0.0, alternating: bool = True) -> CFR:
   """CFR (Zinkevich et al. 2007; thesis, section 2.2): regret matching, uniform average."""
-  return _cfr(DiscountedRegret(math.inf, math.inf), averaging, alternating)
+  return CFR(DiscountedRegret(math.inf, math.inf), averaging, alternating)
 
 
-def cfr_plus(*, averaging: float = 2.0, alternating: bool = True) -> CFR:
+@checked
+def cfr_plus(*, averaging: Weight = 2.0, alternating: bool = True) -> CFR:
   """CFR+: regrets floored at zero. Quadratic average (thesis, section 3.1); OpenSpiel's is 1."""
-  return _cfr(DiscountedRegret(math.inf, -math.inf), averaging, alternating)
+  return CFR(DiscountedRegret(math.inf, -math.inf), averaging, alternating)
 
 
-def linear_cfr(*, averaging: float = 1.0, alternating: bool = True) -> CFR:
+@checked
+def linear_cfr(*, averaging: Weight = 1.0, alternating: bool = True) -> CFR:
   """Linear CFR (thesis, section 3.1): iteration t weighs t in regrets and average."""
-  return _cfr(DiscountedRegret(1.0, 1.0), averaging, alternating)
+  return CFR(DiscountedRegret(1.0, 1.0), averaging, alternating)
 
 
+@checked
 def discounted_cfr(
-  alpha: float = 1.5, beta: float = 0.0, gamma: float = 2.0, *, alternating: bool = True
+  alpha: Number = 1.5, beta: Number = 0.0, gamma: Weight = 2.0, *, alternating: bool = True
 ) -> CFR:
   """DCFR (thesis, section 3.1): positive regrets times t^alpha / (t^alpha + 1), negative ones
   t^beta / (t^beta + 1), the average's weights t^gamma.
@@ -68,81 +53,87 @@ def discounted_cfr(
   allow pruning.
 
   Raises:
-    ValueError: an exponent is not a number (infinite ones are allowed for alpha and beta), gamma
-      is negative, or `alternating` is not a boolean.
+    TypeError: `alternating` is not a boolean.
+    ValueError: an exponent is not a number (infinite ones are allowed for alpha and beta), or gamma
+      is negative.
   """
-  rule = DiscountedRegret(check_number("alpha", alpha), check_number("beta", beta))
-  return _cfr(rule, gamma, alternating, "gamma")
+  return CFR(DiscountedRegret(alpha, beta), gamma, alternating)
 
 
-def predictive_cfr_plus(*, averaging: float = 2.0, alternating: bool = True) -> CFR:
+@checked
+def predictive_cfr_plus(*, averaging: Weight = 2.0, alternating: bool = True) -> CFR:
   """PCFR+ (Farina, Kroer and Sandholm 2021): CFR+ that expects the last regrets again."""
-  return _cfr(PredictiveRegretPlus(), averaging, alternating)
+  return CFR(PredictiveRegretPlus(), averaging, alternating)
 
 
+@checked
 def predictive_discounted_cfr_plus(
-  *, alpha: float = 2.3, averaging: float = 5.0, alternating: bool = True
+  *, alpha: Number = 2.3, averaging: Weight = 5.0, alternating: bool = True
 ) -> CFR:
   """PDCFR+ (Xu et al. 2024): PCFR+ with sums discounted as DCFR's are, and heavier late weights."""
-  return _cfr(PredictiveRegretPlus(check_number("alpha", alpha)), averaging, alternating)
+  return CFR(PredictiveRegretPlus(alpha), averaging, alternating)
 
 
+@checked
 def asymmetric_predictive_cfr_plus(
-  *, share: float = 1 / 3, averaging: float = 2.0, alternating: bool = True
+  *, share: Finite = 1 / 3, averaging: Weight = 2.0, alternating: bool = True
 ) -> CFR:
   """SAPCFR+ (Meng et al. 2025): PCFR+ that expects a share of the last regrets again."""
-  share = check_number("share", share, allow_infinite=False)
-  return _cfr(PredictiveRegretPlus(share=share), averaging, alternating)
+  return CFR(PredictiveRegretPlus(share=share), averaging, alternating)
 
 
-def scheduled_discounted_cfr(*, gamma: float = 30.0, alternating: bool = True) -> CFR:
+@checked
+def scheduled_discounted_cfr(*, gamma: _Falling = 30.0, alternating: bool = True) -> CFR:
   """HS-DCFR (Zhang, McAleer and Sandholm 2024): DCFR whose exponents know a run's length.
 
   At the k-th of a player's n updates they are 1 + 3k/n, -1 - 2k/n and gamma - 5k/n. The paper's
   gamma is 30 or 15.
   """
   rule = DiscountedRegret(Schedule(1.0, 3.0), Schedule(-1.0, -2.0))
-  return dataclasses.replace(_cfr(rule, gamma, alternating, "gamma"), averaging=_falling(gamma))
+  return CFR(rule, Schedule(gamma, -5.0), alternating)
 
 
-def scheduled_predictive_cfr_plus(*, gamma: float = 30.0, alternating: bool = True) -> CFR:
+@checked
+def scheduled_predictive_cfr_plus(*, gamma: _Falling = 30.0, alternating: bool = True) -> CFR:
   """HS-PCFR+ (Zhang, McAleer and Sandholm 2024): PCFR+ with the averaging weights of HS-DCFR."""
-  algorithm = predictive_cfr_plus(averaging=gamma, alternating=alternating)
-  return dataclasses.replace(algorithm, averaging=_falling(gamma))
+  return CFR(PredictiveRegretPlus(), Schedule(gamma, -5.0), alternating)
 
 
+@checked
 def magnetic_mirror_descent(
-  *, rate: float = 30.0, pull: float = 0.1, alternating: bool = True
+  *, rate: Finite = 30.0, pull: Finite = 0.1, alternating: bool = True
 ) -> CFR:
   """Magnetic mirror descent (Sokota et al. 2022), whose last policy is its answer.
 
   Its average policy is the last one. Rate and pull to the uniform policy fade as 1 / sqrt(k).
   """
-  rates = (check_number(n, x, allow_infinite=False) for n, x in (("rate", rate), ("pull", pull)))
-  algorithm = _cfr(MirrorDescent(*rates), 0.0, alternating)
-  return dataclasses.replace(algorithm, averaging=math.inf)
+  return CFR(MirrorDescent(rate, pull), math.inf, alternating)
 
 
-def fictitious_play(*, averaging: float = 0.0, alternating: bool = True) -> FictitiousPlay:
+@checked
+def fictitious_play(*, averaging: Weight = 0.0, alternating: bool = True) -> FictitiousPlay:
   """Fictitious play (Brown 1951; ReBeL, appendix H)."""
-  return _fictitious_play(averaging, alternating, optimistic=False)
+  return FictitiousPlay(averaging, alternating=alternating)
 
 
-def linear_fictitious_play(*, averaging: float = 1.0, alternating: bool = True) -> FictitiousPlay:
+@checked
+def linear_fictitious_play(*, averaging: Weight = 1.0, alternating: bool = True) -> FictitiousPlay:
   """Fictitious play with linear weights; Table 2's full-game FP row."""
-  return _fictitious_play(averaging, alternating, optimistic=False)
+  return FictitiousPlay(averaging, alternating=alternating)
 
 
+@checked
 def linear_optimistic_fictitious_play(
-  *, averaging: float = 1.0, alternating: bool = True
+  *, averaging: Weight = 1.0, alternating: bool = True
 ) -> FictitiousPlay:
   """FLOP (ReBeL, appendix H): linear, and the last response counts twice.
 
   Its average policy is the one that responses are computed against.
   """
-  return _fictitious_play(averaging, alternating, optimistic=True)
+  return FictitiousPlay(averaging, optimistic=True, alternating=alternating)
 
 
+@checked
 def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
   """Sets leaf beliefs by the average policies: CFR-AVG (ReBeL, appendix I).
 
@@ -150,9 +141,9 @@ def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
   with two beliefs, which an exact oracle can answer.
 
   Raises:
-    ValueError: `algorithm` is not of the CFR family, or `sound` is not a boolean.
+    TypeError: `sound` is not a boolean.
+    ValueError: `algorithm` is not of the CFR family.
   """
-  sound = check_bool("sound", sound)
   if isinstance(algorithm, WarmStarted):
     return dataclasses.replace(algorithm, algorithm=cfr_avg(algorithm.algorithm, sound=sound))
   if isinstance(algorithm, CFRAvg):

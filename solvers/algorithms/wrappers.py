@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.cfr import CFR, CFRState, Pair, pick_players, replace_player
+from solvers.algorithms.cfr import CFR, CFRState, Pair, replace_player
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.regret_rules import decay
 from solvers.leaf_values import LeafQuery
@@ -29,7 +29,7 @@ class Wrapper:
 
 
 class Holder(Wrapper):
-  """A wrapper whose state holds that of `algorithm` as `inner`, then pairs of each player's."""
+  """A wrapper whose state holds that of `algorithm` as `inner`."""
 
   def leaf_query(self, problem: Any, state: Any, player: int) -> LeafQuery:
     return self.algorithm.leaf_query(problem, state.inner, player)
@@ -42,10 +42,6 @@ class Holder(Wrapper):
 
   def count(self, problem: Any, state: Any, reach: Levels, player: int, decay: Any) -> Any:
     return state._replace(inner=self.algorithm.count(problem, state.inner, reach, player, decay))
-
-  def merge(self, problem: Any, first: Any, second: Any) -> Any:
-    inner = self.algorithm.merge(problem, first.inner, second.inner)
-    return type(first)(inner, *map(pick_players, first[1:], second[1:]))
 
   def core(self, state: Any) -> Any:
     return self.algorithm.core(state.inner)
@@ -280,12 +276,7 @@ class WithGadget(Holder):
     )
     return self._entered(problem, self.algorithm.init(problem, policy), states, self._opponents)
 
-  def update(
-    self, problem: Problem, state: GadgetState, values: jax.Array | None, player: int
-  ) -> tuple[GadgetState, Sweep]:
-    if values is not None:
-      values = problem.weigh_leaf_values(values, state.inner.reach[1 - player], player)
-    return self.update_weighed(problem, state, values, player)
+  update = CFR.update  # by the reach that CFR has, which entry scales
 
   def update_weighed(
     self, problem: Problem, state: GadgetState, values: jax.Array | None, player: int

@@ -1,15 +1,15 @@
 """Iterations that a policy stands for, judged by a short run (thesis, section 3.2.5)."""
 
-from games.arrays import Positive, checked
 from games.public_tree import Array, PublicTree
+from solvers import validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.metrics.policies import exploitability
 from solvers.solve import solve
 
 
-@checked
+@validation.checked
 def warm_start_length(
-  tree: PublicTree, policy: Array, *, algorithm: Algorithm, probe: Positive = 10
+  tree: PublicTree, policy: Array, *, algorithm: Algorithm, probe: validation.Positive = 10
 ) -> int:
   """Returns how many iterations of each player make `algorithm` about as good as `policy`.
 
@@ -26,6 +26,7 @@ def warm_start_length(
   Raises:
     ValueError: as `solve` and `exploitability`.
   """
+  validation.check_policy("policy", tree, policy)
   started = solve(tree, algorithm=algorithm, num_iterations=2 * probe)
   rate = probe * float(exploitability(tree, started.average_policy))
   reached = float(exploitability(tree, policy))

@@ -88,9 +88,8 @@ class OnTree:
 
   def plant(self, search: GTCFR) -> tuple[Marked, jax.Array]:
     """Returns the store before the first simulation, and the place at which simulations start."""
-    current = jnp.asarray(self.current)
-    store = plant_marked(self.tree, self.nodes, self.root, current, self.scale, whole=search.whole)
-    return store, current
+    start = self.tree, self.nodes, self.root, self.current, self.scale
+    return plant_marked(*start, whole=search.whole)
 
   def steps(self, store: Any) -> int:
     """Returns the most steps of a simulation."""
@@ -109,7 +108,6 @@ class ByRules:
     beliefs, promises: see `OnTree`.
     game: the rules; static.
     capacity: nodes that there is room for; static.
-    asks_once: see `InsertedTree`; static.
   """
 
   state: Array
@@ -119,11 +117,10 @@ class ByRules:
   promises: Promises | None
   game: Game = dataclasses.field(metadata={"static": True})
   capacity: int = dataclasses.field(metadata={"static": True})
-  asks_once: bool = dataclasses.field(metadata={"static": True})
 
   def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
     root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
-    tree = plant(self.game, *root, children_at_once(self.game, search), asks_once=self.asks_once)
+    tree = plant(self.game, *root, children_at_once(self.game, search))
     return plant_path(tree, jnp.asarray(self.path))
 
   def steps(self, store: Any) -> int:
@@ -208,20 +205,20 @@ def start_by_rules(
       f"{1 + game.num_children * (path.size + 1)} nodes"
     )
   state, possible, beliefs = jnp.asarray(state), jnp.asarray(possible), jnp.asarray(beliefs, float)
-  once = game.num_infostates == 1
-  return ByRules(state, possible, path, beliefs, None, game, min(capacity, most), once)
+  return ByRules(state, possible, path, beliefs, None, game, min(capacity, most))
 
 
 class Asked(NamedTuple):
   """One of a search's questions, each as likely as any other.
 
   Attributes:
-    node: `[]` a leaf of that moment, as the store places it.
-    beliefs: `[P, H]` there, player 0's first.
+    here: `[]` a leaf of that moment, as the store places it; of a chain's search its public state.
+    beliefs: `[P, H]` there, player 0's first; of a chain's search none where an infostate is not
+      possible.
     total: `[]` how many questions there were.
   """
 
-  node: jax.Array
+  here: Any
   beliefs: jax.Array
   total: jax.Array
 
@@ -264,10 +261,7 @@ def prior_of(store: Store, logits: jax.Array) -> jax.Array:
   """
   legal = store.open
   logits = jnp.where((store.movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
-  most = jnp.where(legal, logits, -jnp.inf).max(axis=1, keepdims=True)
-  weights = jnp.where(legal, jnp.exp(logits - jnp.where(jnp.isfinite(most), most, 0.0)), 0.0)
-  total = weights.sum(axis=1, keepdims=True)
-  return weights / jnp.maximum(total, jnp.finfo(logits.dtype).tiny)
+  return jax.nn.softmax(logits, axis=1, where=legal)
 
 
 def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:

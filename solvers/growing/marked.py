@@ -56,9 +56,6 @@ class MarkedProblem(PlacesProblem):
     there = [x for x in self.pairs.possible[player] if x is not None]  # all of them or none
     return None if not there else jnp.concatenate(there[1:]) if index else there[0]
 
-  def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
-    return self.pairs.compatible_mass(reach, player, row)
-
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
     start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
     nodes = jnp.arange(self.tree.num_nodes, dtype=jnp.int32)
@@ -286,15 +283,18 @@ class Marked:
 
 def plant_marked(
   tree: PublicTree, nodes: NodeInfo, root: Array, current: Array, scale: Array, *, whole: bool
-) -> Marked:
+) -> tuple[Marked, Any]:
   """Returns the store of a search: its root, the nodes on the way to `current`, their children.
+
+  Also `current`.
 
   Args:
     tree, nodes, scale: see `Marked`.
     root, current: nodes; may be traced.
     whole: whether all below the root is there.
   """
-  tree, nodes, root, scale = jax.tree.map(jnp.asarray, (tree, nodes, root, scale))
+  given = jax.tree.map(jnp.asarray, (tree, nodes, root, current, scale))
+  tree, nodes, root, current, scale = given
   paths = jnp.asarray(ancestors(tree.structure))
   if whole:
     present = (paths == root).any(axis=1)
@@ -307,7 +307,7 @@ def plant_marked(
   allowed = planted.open.astype(tree.dtype)
   uniform = allowed / jnp.maximum(allowed.sum(axis=1, keepdims=True), 1.0)
   uniform = jnp.broadcast_to(uniform, (*uniform.shape[:2], tree.num_infostates))
-  return dataclasses.replace(planted, prior=uniform)
+  return dataclasses.replace(planted, prior=uniform), current
 
 
 def row_of_nodes(structure: TreeStructure) -> np.ndarray:

@@ -57,11 +57,6 @@ class MoveOptions(NamedTuple):
   recent: jax.Array
 
 
-def draw(key: jax.Array, *shape: int) -> jax.Array:
-  """Draws numbers from 0 to 1; those of a longer first axis begin with the same ones."""
-  return jax.random.uniform(key, shape)
-
-
 class Numbers(NamedTuple):
   """The random numbers of one round of a search, which do not depend on what it finds.
 
@@ -77,12 +72,15 @@ class Numbers(NamedTuple):
 
   @classmethod
   def draw(cls, key: jax.Array, search: GTCFR, steps: int) -> "Numbers":
-    """Draws those of a round of `search` whose walks take at most so many steps."""
+    """Draws those of a round of `search` whose walks take at most so many steps.
+
+    Walks of more steps begin with the same numbers.
+    """
     pairs, walks, notes = jax.random.split(key, 3)
     return cls(
-      draw(pairs, search.per_round, 2),
-      draw(walks, steps, search.per_round, NUMBERS),
-      draw(notes, search.updates_per_round, 2),
+      jax.random.uniform(pairs, (search.per_round, 2)),
+      jax.random.uniform(walks, (steps, search.per_round, NUMBERS)),
+      jax.random.uniform(notes, (search.updates_per_round, 2)),
     )
 
 

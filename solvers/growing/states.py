@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
-from games.arrays import Count, Positive, Share, check_fields
+from games.arrays import MOST, Count, Finite, Positive, Share, check_fields
 from solvers import tuning, validation
 
-_TINY, _HUGE = float(np.finfo(float).tiny), float(np.finfo(float).max)
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,15 +46,15 @@ class GTCFR:
   """
 
   simulations: Count = 100
-  per_update: Annotated[float, (_TINY, _HUGE)] = 1.0
+  per_update: Annotated[float, (_TINY, MOST)] = 1.0
   updates: Positive | None = None
   whole: bool = False
   children: Positive | None = None
-  puct: Annotated[float, (-_HUGE, _HUGE)] = 1.25
+  puct: Finite = 1.25
   selection: Literal["current", "average"] = "current"
   mix: Share = 0.2
   alternating: bool = False
-  temperature: Annotated[float, (_TINY, _HUGE)] = 1.0
+  temperature: Annotated[float, (_TINY, MOST)] = 1.0
 
   def __post_init__(self):
     check_fields(self)

@@ -3,16 +3,17 @@
 from solvers.metrics.aivat import (
   HandRecord,
   HandRecorder,
+  PotShares,
   ValueFunction,
   aivat,
   half_the_difference,
   node_values,
   zero_values,
 )  # fmt: skip
-from solvers.metrics.equity import PotShares
 from solvers.metrics.histories import (
   Minimax,
   exploitability_in,
+  local_response,
   minimax,
   payoff_of,
   public_histories,
@@ -20,18 +21,15 @@ from solvers.metrics.histories import (
 from solvers.metrics.local_best_response import (
   LBRResult,
   LBRRules,
-  LBRValue,
   Strategy,
-  TreeStrategy,
   local_best_response,
-  local_best_response_value,
   milli_big_blinds,
 )  # fmt: skip
 from solvers.metrics.policies import BestResponse, check_whole
 
 __all__ = [
-  "BestResponse", "HandRecord", "HandRecorder", "LBRResult", "LBRRules", "LBRValue", "Minimax",
-  "PotShares", "Strategy", "TreeStrategy", "ValueFunction", "aivat", "check_whole",
-  "exploitability_in", "half_the_difference", "local_best_response", "local_best_response_value",
+  "BestResponse", "HandRecord", "HandRecorder", "LBRResult", "LBRRules", "Minimax",
+  "PotShares", "Strategy", "ValueFunction", "aivat", "check_whole",
+  "exploitability_in", "half_the_difference", "local_best_response", "local_response",
   "milli_big_blinds", "minimax", "node_values", "payoff_of", "public_histories", "zero_values",
 ]  # fmt: skip

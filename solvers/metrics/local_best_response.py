@@ -8,24 +8,35 @@ like any other; what it wins an exact best response wins at least.
 
 import abc
 import dataclasses
+import functools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from games.arrays import check_fields
 from games.game import CHANCE
-from games.origin import check_tree_of
+from games.pairs import compatible_mass, holds, most_hands_per_card
 from games.poker import Holdem, betting
+from games.poker.cards import NUM_HOLE_CARDS, Deck
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.public_tree import Array, PublicTree
-from games.tabulate import children_of
+from games.tabulate import check_tree_of
 from solvers import validation
-from solvers.metrics.aivat import HandRecorder, aivat
-from solvers.metrics.equity import MAX_RUNOUTS, NOTHING, Equity, PotShares
-from solvers.metrics.policies import BestResponse, check_whole, expected_values
-from solvers.sweeps import pairs
+from solvers.metrics.aivat import (
+  MAX_RUNOUTS,
+  HandRecorder,
+  PotShares,
+  aivat,
+  final_boards,
+  followed,
+  strengths_where,
+  to_come,
+)
+from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
 
 
 class Strategy(abc.ABC):
@@ -33,7 +44,12 @@ class Strategy(abc.ABC):
 
   A subclass says what `rows` are, and where the agent plays otherwise than by drawing from them (by
   one random iteration, say), how it moves: `act`.
+
+  Attributes:
+    tree: the whole tree of the game where `rows` are of one; else None.
   """
+
+  tree: PublicTree | None = None
 
   @abc.abstractmethod
   def start(self) -> None:
@@ -60,37 +76,101 @@ class Strategy(abc.ABC):
     return int(rng.choice(len(row), p=row / row.sum()))
 
 
-class TreeStrategy(Strategy):
-  """A policy of the whole game as what LBR plays against.
+NOTHING = 1e-12  # what sums that cancel leave of nothing, as a share of the whole
+_MOST_LISTED = 2**20  # ways to deal the rest of a board
+_MOST_ENTRIES = 2**22  # strengths of boards that are compared at once
+
+
+class _Boards(NamedTuple):
+  """Final boards: their showdowns, and `[B, H]` whether each leaves the hand."""
+
+  showdowns: Showdowns
+  live: jax.Array
+
+
+class Equity:
+  """Shares of the pot that hands win over the rest of the board, without further bets.
 
   Args:
-    tree: the whole public tree of the game.
-    policy: `[N, H]` on it, as `solvers.solve` returns it.
-
-  Raises:
-    ValueError: the tree is depth-limited or stacked, or `policy` has the wrong shape or is no
-      policy.
+    game: hold'em.
+    max_runouts: at most so many ways to deal the rest are looked at: all of them, exactly, or so
+      many drawn once for each board, all equally likely.
+    seed: of what is drawn.
   """
 
-  def __init__(self, tree: PublicTree, policy: Array):
-    check_whole(tree, policy, None)
-    self.tree = tree
-    self._policy = np.asarray(policy, float)
-    self._children = children_of(tree)
-    self._node = 0
+  @validation.checked
+  def __init__(self, game: Holdem, *, max_runouts: validation.Positive, seed: int):
+    self._game, self._max_runouts, self._seed = game, max_runouts, seed
+    cards, number = np.asarray(game.hole_cards, np.int32), game.deck.num_cards
+    self._held = holds(cards, number)
+    self._sort, self._showdowns = _programs(game.deck, cards.tobytes(), len(cards))
+    # What is kept of a board of the whole deck is large, and it does not come again.
+    self._boards = functools.lru_cache(maxsize=8 if game.unlisted else 4096)(self._sorted)
 
-  def start(self) -> None:
-    self._node = 0
+  def __call__(self, dealt: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns each hand's share of the pot, and the mass that it is an average over.
 
-  def observe(self, action: int) -> None:
-    self._node = int(self._children[self._node, action])
+    Args:
+      dealt: `[k]` cards dealt since the start of the game, -1 for those to come.
+      reach: `[H]` the other's hands, of any sum; what a hand's own cards block is left out.
 
-  def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
-    node = self._node
-    for action in ahead:
-      node = self._children[node, action]
-    child = self._children[node]
-    return np.where((child >= 0)[:, None], self._policy[child], 0.0)
+    Returns:
+      `[H]` wins and half of the ties, from 0 to 1; a half where nothing is left to compare with.
+      `[H]` how much of `reach` shares no card with the hand.
+    """
+    won = mass = np.zeros(len(reach))
+    with jax.enable_x64(True):  # small sums of large numbers
+      for boards in self._boards(tuple(sorted(int(card) for card in dealt if card >= 0))):
+        more, weight = map(np.asarray, self._showdowns(boards, np.asarray(reach, float)))
+        won, mass = won + more, mass + weight
+    some = mass > NOTHING * max(mass.max(), 1e-300)
+    share = np.where(some, won / np.where(some, mass, 1.0), 0.5)
+    together = compatible_mass(reach, self._held)
+    return share, np.where(together > NOTHING * reach.sum(), together, 0.0)
+
+  def _sorted(self, dealt: tuple[int, ...]) -> list[_Boards]:
+    """Returns the final boards that hold the cards `dealt`, in pieces."""
+    strengths = self._strengths_after(dealt)
+    most = max(1, _MOST_ENTRIES // strengths.shape[1])
+    return [self._sort(strengths[i : i + most]) for i in range(0, len(strengths), most)]
+
+  def _strengths_after(self, dealt: tuple[int, ...]) -> np.ndarray:
+    """Returns the hands' strengths on the final boards, or on some of them: `[B, H]`."""
+    rng = np.random.default_rng([self._seed, *dealt])
+    free, left = to_come(self._game, dealt)
+    if math.comb(len(free), left) > _MOST_LISTED:
+      rest = np.array([rng.choice(free, left, replace=False) for _ in range(self._max_runouts)])
+      return strengths_where(self._game, followed(dealt, rest))
+    boards = final_boards(self._game, dealt)
+    if len(boards) > self._max_runouts:
+      boards = boards[np.sort(rng.choice(len(boards), self._max_runouts, replace=False))]
+    return strengths_where(self._game, boards)
+
+
+@functools.lru_cache(maxsize=16)
+def _programs(deck: Deck, cards: bytes, number: int) -> tuple[Callable, Callable]:
+  """Returns two programs: boards prepared from strengths `[B, H]`, and sums over their showdowns.
+
+  The second returns what each hand wins, ties as half, and against how much of `reach` `[H]`.
+  """
+  table = np.frombuffer(cards, np.int32).reshape(number, NUM_HOLE_CARDS)
+  every = number == math.comb(deck.num_cards, NUM_HOLE_CARDS)
+  most = deck.num_cards - 1 if every else most_hands_per_card(table)
+  hands = Hands(table, deck.num_cards, most, every)
+
+  @jax.jit
+  def sort(strengths: jax.Array) -> _Boards:
+    return _Boards(make_showdowns(strengths, float, hands=hands), strengths >= 0)
+
+  @jax.jit
+  def showdowns(boards: _Boards, reach: jax.Array) -> tuple[jax.Array, jax.Array]:
+    live = jnp.where(boards.live, reach, 0.0)
+    won = showdown_values(boards.showdowns, live[:, None])[:, 0]  # less what is lost
+    mass = compatible_mass(live, holds(hands.cards, hands.num_cards, live.dtype))
+    won, mass = (jnp.where(boards.live, x, 0.0).sum(axis=0) for x in (won, mass))
+    return (won + mass) / 2, mass
+
+  return sort, showdowns
 
 
 _MOVES = "FCPA"
@@ -224,120 +304,6 @@ class LBRResult(NamedTuple):
   aivat_half_width: float
 
 
-class LBRValue(NamedTuple):
-  """What LBR wins on average, exactly.
-
-  Attributes:
-    values: `[P]` of LBR in either seat, in the game's units.
-    mean: over both seats, in thousandths of a big blind a hand.
-    responses: LBR in seat 0, and in seat 1: its values `[H]` and its policy `[N, H]`.
-  """
-
-  values: np.ndarray
-  mean: float
-  responses: tuple[BestResponse, BestResponse]
-
-
-def opponent_ranges(tree: PublicTree, policy: np.ndarray, beliefs: np.ndarray, player: int):
-  """Computes the range that `player` faces at each node: beliefs, the other's moves, cards dealt.
-
-  Returns:
-    `[N, H]`, and `[N, H]` the same without the other's moves; rows are not normalised.
-  """
-  parent, kind, other = np.asarray(tree.parent), np.asarray(tree.kind), 1 - player
-  reach = np.tile(np.asarray(beliefs, float)[other], (tree.num_nodes, 1))
-  for node in range(1, tree.num_nodes):
-    reach[node] = reach[parent[node]]
-    if kind[parent[node]] == other:
-      reach[node] *= policy[node]
-  free = np.tile(np.asarray(beliefs, float)[other] > 0, (tree.num_nodes, 1)).astype(float)
-  if tree.possible is not None:
-    possible = np.asarray(tree.possible)[:, other]
-    reach, free = reach * possible, free * possible
-  return reach, free
-
-
-def local_best_response_policy(
-  game: Holdem,
-  tree: PublicTree,
-  policy: np.ndarray,
-  ranges: tuple[np.ndarray, np.ndarray],
-  player: int,
-  rules: LBRRules,
-  equity: Equity,
-) -> np.ndarray:
-  """Computes what LBR does in seat `player` with every hand everywhere: `[N, H]`.
-
-  Args:
-    game, tree: the rules, and their whole tree.
-    policy: `[N, H]`; the other player's rows stay, and say how often bets are folded to.
-    ranges: what LBR takes the opponent to hold, see `opponent_ranges`.
-    player: LBR's seat.
-    rules: which moves it considers.
-    equity: of the game.
-  """
-  result = np.array(policy, float)
-  state, children = np.asarray(tree.state), children_of(tree)
-  for node in np.flatnonzero(np.asarray(tree.kind) == player).tolist():
-
-    def folds(action: int, below: np.ndarray = children[node]) -> np.ndarray:
-      return np.asarray(policy, float)[children[below[action], FOLD]]
-
-    actions = rules.moves(game, state[node])
-    reach, free = ranges[0][node], ranges[1][node]
-    values = move_values(game, state[node], reach, free, folds, equity, actions)
-    chosen = best_actions(game, values)
-    for action in np.flatnonzero(children[node] >= 0):
-      result[children[node, action]] = np.array(actions)[chosen] == action
-  return result
-
-
-@validation.checked
-def local_best_response_value(
-  game: Holdem,
-  tree: PublicTree,
-  policy: Array,
-  rules: LBRRules = LBRRules(),
-  *,
-  beliefs: Array | None = None,
-  max_runouts: int = MAX_RUNOUTS,
-  seed: int = 0,
-) -> LBRValue:
-  """Computes exactly what LBR wins against `policy`, by its own policy on the whole tree.
-
-  Args:
-    game: hold'em that is small enough for its tree.
-    tree: the whole tree.
-    policy: `[N, H]`, as `solve` returns it.
-    rules: which moves LBR considers.
-    beliefs: `[P, H]` at the root; None for the tree's own prior.
-    max_runouts: ways to deal the rest of the board that equities look at, at most.
-    seed: of those drawn where there are more.
-
-  Returns:
-    Values and policies; no value is above that of `best_response_values`.
-
-  Raises:
-    TypeError: `game` is not hold'em, or an argument is of another kind.
-    ValueError: the tree is depth-limited or stacked or of another game, or `policy` or `beliefs`
-      are not allowed.
-  """
-  beliefs = check_whole(tree, policy, beliefs)
-  check_tree_of(game, tree)
-  equity = Equity(game, max_runouts=max_runouts, seed=seed)
-  rows, marginals = np.asarray(policy, float), np.asarray(pairs.root_marginals(tree, beliefs))
-  responses, values = [], []
-  for player in (0, 1):
-    ranges = opponent_ranges(tree, rows, np.asarray(beliefs), player)
-    found = local_best_response_policy(game, tree, rows, ranges, player, rules, equity)
-    response = jnp.asarray(found, tree.dtype)
-    expected = expected_values(tree, response, beliefs=beliefs)[player]
-    responses.append(BestResponse(expected, response))
-    values.append(float((marginals[player] * np.asarray(expected, float)).sum()))
-  mean = milli_big_blinds(game) * float(np.mean(values))
-  return LBRValue(np.array(values), mean, (responses[0], responses[1]))
-
-
 @validation.checked
 def local_best_response(
   game: Holdem,
@@ -367,25 +333,39 @@ def local_best_response(
   Raises:
     TypeError: `game` is not hold'em, or an argument is of another kind.
     ValueError: a number is not allowed.
+    KeyboardInterrupt: Ctrl-C, with the result of the hands before if they are at least four.
   """
   num_hands = validation.check_even("num_hands", num_hands, least=4)
   equity = Equity(game, max_runouts=max_runouts, seed=seed)
-  if isinstance(strategy, TreeStrategy):
+  if strategy.tree is not None:
     check_tree_of(game, strategy.tree)
   rng, dealer = np.random.default_rng(seed), game.pairs()
   recorder = HandRecorder(game, PotShares(game))
   won: list[list[tuple[float, float]]] = [[], []]
-  for number in range(num_hands):
-    seat = number % 2
-    won[seat].append(_play(game, dealer, strategy, rules, equity, recorder, seat, rng))
-    if progress is not None:
-      progress(number + 1, num_hands)
-  rows = milli_big_blinds(game) * np.array(won)  # [2, hands of a seat, raw and by AIVAT]
+  try:
+    for number in range(num_hands):
+      seat = number % 2
+      won[seat].append(_play(game, dealer, strategy, rules, equity, recorder, seat, rng))
+      if progress is not None:
+        progress(number + 1, num_hands)
+  except KeyboardInterrupt:
+    if len(won[1]) < 2:
+      raise
+    raise KeyboardInterrupt(_result(game, won)) from None
+  return _result(game, won)
+
+
+def _result(game: Holdem, won: list[list[tuple[float, float]]]) -> LBRResult:
+  """Returns the result of whole pairs of hands, `won` by seat, raw and by AIVAT."""
+  # [2, hands of a seat, raw and by AIVAT]
+  rows = milli_big_blinds(game) * np.array([x[: len(won[1])] for x in won])
   errors = 1.96 * np.sqrt((rows.var(axis=1, ddof=1) / rows.shape[1]).sum(axis=0)) / 2
   means = rows.mean(axis=1)
   mean, better = means.mean(axis=0).tolist()
   first, second = means[:, 0].tolist()
-  return LBRResult(mean, float(errors[0]), (first, second), num_hands, better, float(errors[1]))
+  return LBRResult(
+    mean, float(errors[0]), (first, second), 2 * len(won[1]), better, float(errors[1])
+  )
 
 
 def _play(

@@ -44,11 +44,6 @@ def values_given_leaves(
 
 def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
   """Checks the arguments that metrics share; returns the beliefs `[P, H]`."""
-  _check_row(tree, policy, beliefs)
-  return jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
-
-
-def _check_row(tree: PublicTree, policy: Any, beliefs: Any) -> None:
   validation.check_unstacked(tree)
   if tree.depth_limited:
     raise ValueError(
@@ -58,6 +53,7 @@ def _check_row(tree: PublicTree, policy: Any, beliefs: Any) -> None:
   validation.check_policy("policy", tree, policy)
   if beliefs is not None:
     validation.check_beliefs(tree, beliefs)
+  return jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
 
 
 def measure(
@@ -80,7 +76,7 @@ def measure(
     raise ValueError(f"trees, policies and beliefs are of different numbers of rows: {sizes}")
 
   def check(tree: PublicTree, policy: Any, beliefs: Any, locked: Any) -> None:
-    _check_row(tree, policy, beliefs)
+    check_whole(tree, policy, beliefs)
     validation.check_lock(tree, policy, locked)
 
   if sizes:
@@ -134,48 +130,6 @@ def _expected_values(tree, policy, beliefs, lock):
 
 
 _payoffs = Programs(each_row(_expected_values))
-
-
-@validation.checked
-def infostate_values(
-  tree: PublicTree,
-  value: Callable[[jax.Array], jax.Array],
-  beliefs: Array,
-  *,
-  player: validation.Player,
-) -> jax.Array:
-  """Computes what each infostate is worth from how a PBS's value changes with its belief.
-
-  A value function of PBSs, such as a network of one output, thus knows all that a search needs:
-  where play is an equilibrium the values of infostates are a supergradient of it (ReBeL, theorem
-  1; of its extension to beliefs that do not sum to one). Infostates that exclude each other make
-  the value of a PBS a mean over pairs, whose weight is taken out here.
-
-  Args:
-    tree: whose root the PBSs are at.
-    value: of beliefs `[P, H]`, rows summing to one: what `player` expects, a scalar; differentiable
-      by JAX. At beliefs where it is not it has several supergradients, and JAX takes one.
-    beliefs: `[P, H]`.
-    player: 0 or 1.
-
-  Returns:
-    `[H]` expected payoffs to `player`; zero where no infostate of the other is compatible.
-
-  Raises:
-    ValueError: `player` or `beliefs` are not allowed.
-  """
-  validation.check_unstacked(tree)
-  validation.check_beliefs(tree, beliefs)
-  beliefs = jnp.asarray(beliefs, tree.dtype)
-  mass = pairs.root_mass(tree, beliefs)[player]
-
-  def total(own: jax.Array) -> jax.Array:
-    """Returns the sum over pairs, not their mean: linear in how much there is of everything."""
-    normalised = beliefs.at[player].set(own / own.sum())
-    return value(normalised) * (own * mass).sum()
-
-  slope = jax.grad(total)(beliefs[player])
-  return per_unit_of_mass(slope, mass)
 
 
 class BestResponse(NamedTuple):

@@ -14,9 +14,17 @@ from solvers.search.playthroughs import (
   no_playthroughs,
   sample_playthroughs,
 )
-from solvers.search.policy_start import PolicyQuery, SearchPolicy, policy_targets
 from solvers.search.searching_agent import Room, SearchingAgent, make_searching_agent
-from solvers.search.shared_start import explore, leaf_probabilities, sample_leaf, search_starts
+from solvers.search.starts import (
+  PolicyQuery,
+  SearchPolicy,
+  explore,
+  leaf_probabilities,
+  policy_targets,
+  sample_leaf,
+  sample_starts,
+  search_starts,
+)
 from solvers.search.subgames import (
   FoundSubgames,
   Roots,
@@ -35,6 +43,6 @@ __all__ = [
   "SearchingAgent", "Stage", "Subgames", "TemplateStage", "TemplateSubgames", "after",
   "average_policy", "explore", "find_subgames", "leaf_probabilities", "make_searching_agent",
   "no_playthroughs", "node_beliefs", "policy_targets", "rows_at_a_time", "sample_leaf",
-  "sample_playthroughs", "sample_stop", "search_batch", "search_starts", "spread_stops",
-  "stack_stages", "stages_fit",
+  "sample_playthroughs", "sample_starts", "sample_stop", "search_batch", "search_starts",
+  "spread_stops", "stack_stages", "stages_fit",
 ]  # fmt: skip

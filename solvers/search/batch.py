@@ -132,28 +132,6 @@ def rows_at_a_time(num_infostates: int) -> int | None:
   return None if leaves is None else leaves[num_infostates >= _MANY_INFOSTATES]
 
 
-class Packing(NamedTuple):
-  """Places of the leaves of `B` subgames among `num_rows` packed rows.
-
-  Attributes:
-    source: `[num_rows]` index into `[B * L]` of each row; unused rows repeat the last leaf.
-    target: `[B * L]` row of each leaf; any row where a leaf does not exist.
-    live: `[B, L, 1]` whether the leaf exists and is evaluated.
-  """
-
-  source: jax.Array
-  target: jax.Array
-  live: jax.Array
-
-
-def pack_leaves(live: jax.Array, num_rows: int) -> Packing:
-  """Packs the leaves that `live` `[B, L]` marks, which must be at most `num_rows`."""
-  flat = live.reshape(-1)
-  source = jnp.nonzero(flat, size=num_rows, fill_value=flat.size - 1)[0]
-  target = jnp.clip(jnp.cumsum(flat) - 1, 0, num_rows - 1)
-  return Packing(source, target, live[..., None])
-
-
 def search_batch(
   trees: PublicTree,
   beliefs: jax.Array,
@@ -293,9 +271,12 @@ def packed_leaf_values(
   Leaves that `live` `[B, L]` does not mark are worth zero. What does not depend on beliefs is
   computed here, outside the solver's loop.
   """
-  packing = pack_leaves(live, num_rows)
+  flat = live.reshape(-1)
+  # `[num_rows]` the leaf of each row, the last one of those that no leaf fills; `[B * L]` and back.
+  source = jnp.nonzero(flat, size=num_rows, fill_value=flat.size - 1)[0]
+  target = jnp.clip(jnp.cumsum(flat) - 1, 0, num_rows - 1)
   features = jnp.asarray(trees.leaf_features).swapaxes(0, 1)  # [P, B, L, F]
-  rows = features.reshape(2, -1, features.shape[-1])[:, packing.source]
+  rows = features.reshape(2, -1, features.shape[-1])[:, source]
   leaf_values, params, encoded = before_loop(leaf_values, params, (rows[0], rows[1]))
 
   piece = min(num_rows, rows_at_a_time(trees.num_infostates) or num_rows)
@@ -311,7 +292,7 @@ def packed_leaf_values(
         return lax.dynamic_slice_in_dim(numbers, start, piece)
 
       def pack(beliefs: jax.Array) -> jax.Array:
-        return beliefs.reshape(-1, *beliefs.shape[2:])[cut(packing.source)]  # [piece, P, H]
+        return beliefs.reshape(-1, *beliefs.shape[2:])[cut(source)]  # [piece, P, H]
 
       valued = None if query.value_beliefs is None else pack(query.value_beliefs)
       known = jax.tree.map(cut, encoded[player])
@@ -331,8 +312,8 @@ def packed_leaf_values(
         lambda i, x: lax.dynamic_update_slice_in_dim(x, ask(i * piece), i * piece, axis=0),
         jnp.zeros((num_rows, *like.shape[1:]), like.dtype),
       )
-    values = answer[packing.target].reshape(*live.shape, -1)
-    return jnp.where(packing.live, values, 0.0)
+    values = answer[target].reshape(*live.shape, -1)
+    return jnp.where(live[..., None], values, 0.0)
 
   return evaluate
 

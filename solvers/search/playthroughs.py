@@ -34,7 +34,7 @@ from games.tabulate import children_of
 from solvers import tuning
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
 from solvers.search.searching_agent import SearchingAgent, searches_from
-from solvers.search.shared_start import search_starts
+from solvers.search.starts import search_starts
 from solvers.search.subgames import SubgameTable
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem

@@ -1,22 +1,22 @@
 """An agent that searches depth-limited subgames of a game: its tables and what it searches with."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from games import Game, PublicTree, build_public_tree
-from games.origin import check_tree_of
+from games.tabulate import check_tree_of
 from solvers import tuning
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
-from solvers.search.policy_start import SearchPolicy
+from solvers.search.starts import SearchPolicy
 from solvers.search.subgames import (
   FoundSubgames,
   SubgameTable,
   SubgameTables,
-  add_node_features,
   bucket_subgames,
   stack_subgames,
 )
@@ -46,7 +46,6 @@ class SearchingAgent:
 
   Attributes:
     game: the rules.
-    tree: the whole game's public tree.
     algorithm: what the agent searches with.
     leaf_values: values of leaves, each row by itself; None if the subgames have no leaves.
     subgames: from `find_subgames`.
@@ -58,7 +57,6 @@ class SearchingAgent:
   """
 
   game: Game
-  tree: PublicTree
   algorithm: Algorithm
   leaf_values: LeafValues | None
   subgames: FoundSubgames
@@ -67,6 +65,11 @@ class SearchingAgent:
   start: SubgameTable
   tables: SubgameTables
   rooms: tuple[Room, ...]
+
+  @functools.cached_property
+  def tree(self) -> PublicTree:
+    """The whole game's public tree, which searches do not need."""
+    return build_public_tree(self.game)
 
   def stage_of(self, roots: np.ndarray) -> np.ndarray:
     """Returns the number of the stage that each of `roots` `[M]` stands at."""
@@ -104,10 +107,10 @@ def make_searching_agent(
   check_tree_of(game, subgames.trees[0])
   default_rows, default_lanes = tuning.pieces().call
   rows_per_call, max_lanes = rows_per_call or default_rows, max_lanes or default_lanes
-  times = visits(subgames)
+  times, features_of = visits(subgames), None if policy is None else game
   stages, rooms = [], []
   for entries in bucket_subgames(subgames, num_buckets):
-    stage = _stack(game, subgames, entries, policy)
+    stage = stack_subgames(subgames, entries, features_of)
     num_rows = max(rows_per_call, stage.most_live)
     met = times[entries] if times[entries].any() else None
     mean_live = max(float(np.average(stage.num_live, weights=met)), 1.0)
@@ -117,23 +120,15 @@ def make_searching_agent(
     rooms.append(Room(lanes, min(num_rows, lanes * stage.most_live)))
   return SearchingAgent(
     game=game,
-    tree=build_public_tree(game),
     algorithm=algorithm,
     leaf_values=leaf_values,
     subgames=subgames,
     policy=policy,
     average_last=average_last,
-    start=_stack(game, subgames, [0], policy),
+    start=stack_subgames(subgames, [0], features_of),
     tables=SubgameTables(tuple(stages)),
     rooms=tuple(rooms),
   )
-
-
-def _stack(
-  game: Game, subgames: FoundSubgames, entries, policy: SearchPolicy | None
-) -> SubgameTable:
-  table = stack_subgames(subgames, entries)
-  return table if policy is None else add_node_features(game, table)
 
 
 def searches_from(agent: SearchingAgent) -> np.ndarray:

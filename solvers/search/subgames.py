@@ -217,7 +217,7 @@ class SubgameTable(Stage):
     successor: `[M, L]` the root that each leaf is, -1 for padding.
     num_live: `[M]` how many leaves of the common shape each row has.
     row_of: `[R]` the row of each root, -1 for those of other stages.
-    node_features: `[M, N, F]` see `Stage.features_at`; None unless `add_node_features` made them.
+    node_features: `[M, N, F]` see `Stage.features_at`; None without.
   """
 
   trees: PublicTree  # [M, ...]
@@ -284,10 +284,13 @@ class SubgameTables:
     return jnp.asarray(first.trees.prior)[first.rows(roots)]
 
 
-def stack_subgames(subgames: FoundSubgames, entries: Sequence[int] | None = None) -> SubgameTable:
+def stack_subgames(
+  subgames: FoundSubgames, entries: Sequence[int] | None = None, features_of: Game | None = None
+) -> SubgameTable:
   """Stacks the given entries of `subgames` (all by default) into a table.
 
-  Roots keep the numbering of `subgames`.
+  Roots keep the numbering of `subgames`. Of a game `features_of` it has `node_features`, for a
+  network that answers at every decision.
   """
   entries = list(range(len(subgames.trees)) if entries is None else entries)
   stacked = stack_trees([subgames.trees[i] for i in entries])
@@ -299,6 +302,8 @@ def stack_subgames(subgames: FoundSubgames, entries: Sequence[int] | None = None
   row_of = np.full(len(subgames.trees), -1, np.int32)
   row_of[entries] = np.arange(len(entries))
   number, decisions = live.sum(axis=1), np.asarray(stacked.kind) < CHANCE
+  with np.errstate(invalid="ignore"):  # of padding
+    features = None if features_of is None else node_features(features_of, stacked)
   return SubgameTable(
     depth_limited=stacked.depth_limited,
     num_leaves=stacked.num_leaves,
@@ -310,6 +315,7 @@ def stack_subgames(subgames: FoundSubgames, entries: Sequence[int] | None = None
     successor=successor,
     num_live=number.astype(np.int32),
     row_of=row_of,
+    node_features=features,
   )
 
 
@@ -328,16 +334,8 @@ def stack_stages(
   if by_stage:
     stage = game.stages(np.stack(subgames.states))
     groups = [np.flatnonzero(stage == number).tolist() for number in np.unique(stage)]
-  stages = [stack_subgames(subgames, group) for group in groups]
-  if node_features:
-    stages = [add_node_features(game, stage) for stage in stages]
-  return SubgameTables(tuple(stages))
-
-
-def add_node_features(game: Game, table: SubgameTable) -> SubgameTable:
-  """Returns `table` with `node_features`, for a network that answers at every decision."""
-  with np.errstate(invalid="ignore"):  # of padding
-    return dataclasses.replace(table, node_features=node_features(game, table.trees))
+  features_of = game if node_features else None
+  return SubgameTables(tuple(stack_subgames(subgames, group, features_of) for group in groups))
 
 
 @jax.tree_util.register_dataclass

@@ -55,15 +55,17 @@ class Alternatives:
 class Lock(NamedTuple):
   """What players are held to: a policy is `least` plus `free` times one over the `open` moves.
 
+  In a problem each is by level.
+
   Attributes:
     least: `[N, H]` the least probability of each move.
     free: `[N, H]` what is left of the choice that the move belongs to; zero where it is locked.
     open: `[N, H]` 1 for moves that the rest may go to, else 0; None for all.
   """
 
-  least: Array
-  free: Array
-  open: Array | None = None
+  least: Any  # [N, H]
+  free: Any  # [N, H]
+  open: Any = None  # [N, H]
 
 
 def make_lock(locked: Any, policy: Array | None, dtype: Any) -> Lock | None:
@@ -75,20 +77,6 @@ def make_lock(locked: Any, policy: Array | None, dtype: Any) -> Lock | None:
   policy, kept = jnp.asarray(policy, dtype), jnp.asarray(locked, dtype)
   kept = jnp.broadcast_to(kept if kept.ndim == policy.ndim else kept[..., None], policy.shape)
   return Lock(policy * kept, 1.0 - kept)
-
-
-class Floor(NamedTuple):
-  """A `Lock` by level, `[n, H]` each."""
-
-  rows: Levels
-  free: Levels
-  open: Levels | None
-
-
-def make_floor(tree: PublicTree, lock: Lock) -> Floor:
-  """Cuts a lock into levels."""
-  least, free = split_levels(tree, lock.least), split_levels(tree, lock.free)
-  return Floor(least, free, None if lock.open is None else split_levels(tree, lock.open))
 
 
 Moves = bool | jax.Array  # whether a player moved to the nodes of a level: static, or `[n, 1]`
@@ -122,6 +110,7 @@ class Problem:
 
   Attributes:
     tree: the nodes.
+    pairs: which infostates go together, where no rules say that themselves.
     nature: for each player, for each level of nodes `[n or 1, H]`: root belief times public chance.
     root_mass: `[P, H]` the opponent's mass at the root that is compatible with an infostate.
     exists: for each level `[n, 1]`, 0 for nodes that are not there, or None if all are.
@@ -130,10 +119,11 @@ class Problem:
   """
 
   tree: Any
+  pairs: Any
   nature: Any
   root_mass: Any
   exists: Levels | None = None
-  floor: Floor | None = None
+  floor: Lock | None = None
   alternatives: Any = None  # `Alternatives`
 
   @property
@@ -257,7 +247,7 @@ class Problem:
 
     Both are `[L, H]` at all leaves, or `[1, H]` at the leaf `row`; lines have none.
     """
-    raise NotImplementedError
+    return self.pairs.compatible_mass(reach, player, row)
 
   def weigh_leaf_values(self, values: jax.Array, opponent_reach: Levels, player: int) -> jax.Array:
     """Turns expected values at the leaves `[L, H]` into counterfactual values `[L, H]`."""
@@ -296,7 +286,7 @@ class Problem:
     parents, nodes = sweep.parents[index], sweep.nodes[index]
     if parents is None or self.floor is None:
       return None if parents is None else nodes - parents
-    held = self._over_children(index, player, self.floor.rows[index] * nodes)
+    held = self._over_children(index, player, self.floor.least[index] * nodes)
     return self.floor.free[index] * nodes - (parents - self.from_parents(index, player, held))
 
   def mix_values(self, sweep: Sweep, policy: Levels, player: int) -> Sweep:
@@ -354,9 +344,9 @@ class Problem:
       parents = self._level(index).parents
       fallback = jnp.asarray(1.0 / np.bincount(parents)[parents, None], share.dtype)
     if self.floor is not None:
-      fallback = self.floor.rows[index] + self.floor.free[index] * fallback
+      fallback = self.floor.least[index] + self.floor.free[index] * fallback
       if free:
-        share = self.floor.rows[index] + self.floor.free[index] * share
+        share = self.floor.least[index] + self.floor.free[index] * share
     rows = jnp.where(known, share, fallback)
     # Impossible infostates come from nowhere: any number will do, and one is harmless.
     return jnp.where(real > 0, rows, exists) if self.hides else rows
@@ -397,6 +387,23 @@ class Problem:
     rows = lower(self.tree, index, player, rows, maximum=maximum) if self.hides else rows
     return reduce_children(self._level(index), rows, self._num_inner(index - 1), maximum=maximum)
 
+  def _held_best(self, index: int, player: int, values: jax.Array) -> jax.Array:
+    """Returns what each of `player`'s choices is worth at best under the floor, if there is one."""
+    free = values
+    if self.floor is not None:
+      free = values * self.floor.free[index]
+      if self.floor.open is not None:
+        free = jnp.where(self.floor.open[index] > 0, free, -jnp.inf)
+    best = self._answer(index, player, free)
+    best = jnp.where(jnp.isfinite(best), best, 0.0)  # infostates that do not exist
+    if self.floor is not None:
+      best = best + self._over_children(index, player, values * self.floor.least[index])
+    return best
+
+  def _answer(self, index: int, player: int, values: jax.Array) -> jax.Array:
+    """Returns the value of each of `player`'s choices from its moves' `values` `[n, H]`."""
+    return self._over_children(index, player, values, maximum=True)
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -413,7 +420,7 @@ class TreeProblem(Problem):
   pairs: TreePairs
   exists: Levels | None = None
   mover: tuple[jax.Array | None, ...]
-  floor: Floor | None = None
+  floor: Lock | None = None
   alternatives: Any = None
 
   @property
@@ -427,9 +434,6 @@ class TreeProblem(Problem):
   @property
   def shapes(self) -> list[tuple[int, int]]:
     return [(level.size, self.num_infostates) for level in self.tree.structure.levels]
-
-  def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
-    return self.pairs.compatible_mass(reach, player, row)
 
   def possible_rows(self, index: int, player: int) -> jax.Array | None:
     return self.pairs.possible[player][index]
@@ -494,24 +498,12 @@ class TreeProblem(Problem):
   ) -> jax.Array:
     if moved is False:
       return self._over_children(index, player, values)
-    free = values
-    if self.floor is not None:
-      free = values * self.floor.free[index]
-      if self.floor.open is not None:
-        free = jnp.where(self.floor.open[index] > 0, free, -jnp.inf)
-    best = self._answer(index, player, free)
-    best = jnp.where(jnp.isfinite(best), best, 0.0)  # infostates that do not exist
-    if self.floor is not None:
-      best = best + self._over_children(index, player, values * self.floor.rows[index])
+    best = self._held_best(index, player, values)
     if moved is True:
       return best
     start = self.tree.structure.offsets[index - 1]
     kind = jnp.asarray(self.tree.kind)[start : start + len(best), None]
     return jnp.where(kind == player, best, self._over_children(index, player, values))
-
-  def _answer(self, index: int, player: int, values: jax.Array) -> jax.Array:
-    """Returns the value of each of `player`'s choices from its moves' `values` `[n, H]`."""
-    return self._over_children(index, player, values, maximum=True)
 
 
 def make_problem(
@@ -541,7 +533,7 @@ def make_problem(
   for above, level in zip(kinds, tree.structure.levels[1:]):
     fixed = level.parent_actor is not None
     mover.append(None if fixed else to_children(level, above[:, None]))
-  floor = None if lock is None else make_floor(tree, lock)
+  floor = None if lock is None else Lock(*(x if x is None else split_levels(tree, x) for x in lock))
   return TreeProblem(
     tree=tree,
     pairs=make_pairs(tree, beliefs, lanes=lanes),

@@ -223,7 +223,7 @@ def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
     `[K, n, H]`, for unit stakes. Of no meaning for hands that the board blocks.
   """
   if not isinstance(showdowns, SortedShowdowns):
-    return _product("knj,kjh->knh", reach, showdowns)
+    return product("knj,kjh->knh", reach, showdowns)
   # Board by board, and not too many nodes at once, it stays within a core's cache.
   if reach.shape[1] == 1 or tuning.pieces().nodes is None:
     return jax.vmap(_board_values)(showdowns, reach)
@@ -270,10 +270,11 @@ def settle(rows: jax.Array) -> jax.Array:
   """
   if not tuning.on_cpu():
     return rows
-  return _product("xn,nm->xm", rows, jnp.eye(rows.shape[1], dtype=rows.dtype))
+  return product("xn,nm->xm", rows, jnp.eye(rows.shape[1], dtype=rows.dtype))
 
 
-def _product(axes: str, x: jax.Array, y: jax.Array) -> jax.Array:
+def product(axes: str, x: jax.Array, y: jax.Array) -> jax.Array:
+  """Returns an `einsum` whose terms no accelerator rounds."""
   return jnp.einsum(axes, x, y, precision=lax.Precision.HIGHEST)
 
 
@@ -292,4 +293,4 @@ def _sums_below(rows: jax.Array, *, centred: bool) -> jax.Array:
   """
   # A triangular product: several times cheaper on a CPU than XLA's cumulative sum.
   triangle = np.tril(np.ones((len(rows) + 1, len(rows))), -1) - (0.5 if centred else 0.0)
-  return _product("ij,jx->ix", jnp.asarray(triangle, rows.dtype), rows)
+  return product("ij,jx->ix", jnp.asarray(triangle, rows.dtype), rows)

@@ -50,7 +50,7 @@ def test_geometric_sizes_end_with_all_chips_in(pot, behind):
   )
   assert game.amounts(state)[0, 0] == pot // 2 + behind
   # 2e says so on a river as well, and 1e is all-in.
-  assert river("2e", pot, pot // 2 + behind).amounts(game.initial_state()[None])[0, 0] == (
+  assert river("2e", pot, pot // 2 + behind).amounts(game.initial_state()[None, :-1])[0, 0] == (
     first + pot // 2
   )
   assert moves(river("1e"))[1:] == ["bet to 1000 (all-in)"]

@@ -9,7 +9,6 @@ import solvers
 from games.game import CHANCE, TERMINAL
 from games.poker import BetSizes, Betting, Deck, Holdem
 from games.poker.lines import expand_policy, make_lines
-from games.poker.notation import beliefs_of
 
 
 def make(donk, board="TsJhQsKh"):
@@ -23,7 +22,7 @@ def make(donk, board="TsJhQsKh"):
     rules=Betting((400, 400), (10, 10), 2),
     bets=BetSizes.parse("50%,100% / 100% / -", rounds=1 + len(deals), donk=donk),
   )
-  return whole.only(beliefs_of(("AA,KQ", "TT,AJ:0.5"), whole))
+  return whole.only(whole.beliefs(("AA,KQ", "TT,AJ:0.5")))
 
 
 def bets_of_pot(game, states, history):

@@ -108,9 +108,7 @@ def test_bad_input_gets_one_sentence(make, message):
 
 def test_chips_that_do_not_fit_are_refused():
   small = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs")
-  with pytest.raises(
-    ValueError, match="pot=4000000000 must be a whole number .* at most 1073741823"
-  ):
+  with pytest.raises(ValueError, match="pot=4000000000 must be an integer from 2 to 1073741823"):
     games.make("river_endgame_holdem", **small, stack=5_000_000_000, pot=4_000_000_000)
   largest = games.make("river_endgame_holdem", **small, stack=2**30 - 1, pot=2**29)
   games.testing.check_game(largest)

@@ -128,6 +128,7 @@ def test_what_is_written_is_read_as_the_same(weights):
     (lambda: parse_range("A5s-A2o"), "'A5s-A2o', which is not understood"),
     (lambda: parse_range("AA-KQs"), "not understood"),
     (lambda: parse_range("AA:50"), "holds 'AA:50'; a weight must be a number from 0 to 1"),
+    (lambda: parse_range("AA:٠.٥"), "holds 'AA:٠.٥'; a weight must be a number from 0 to 1"),
     (lambda: parse_range(" , "), "names no hand; write hands"),
     (lambda: parse_range(None, field="oop"), "oop=None must be a string"),
     (lambda: parse_range("AcKc", SMALL), "which is not in the deck"),

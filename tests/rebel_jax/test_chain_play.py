@@ -11,7 +11,8 @@ import games
 import solvers
 from rebel_jax.training import chain_play, loop
 from rebel_jax.training.setup import make_setup
-from solvers.growing.continual.chain import AskedState, Found
+from solvers.growing.continual.chain import Found
+from solvers.growing.gt_cfr import Asked
 from tests.harness import fast_to_compile
 from tests.tiny import TINY_GROWING as TINY
 
@@ -39,7 +40,7 @@ def searched_for_nothing(ground, about, keys, active, *, how, rounds, params):
     root_values=beliefs,
     root_mass=jnp.ones_like(beliefs),
     left=left._replace(current=zeros, here=about.here),
-    asked=AskedState(about.here, beliefs, zeros + 1),
+    asked=Asked(about.here, beliefs, zeros + 1),
   )
 
 

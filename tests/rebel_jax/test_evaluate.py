@@ -1,13 +1,16 @@
 """The command `python -m rebel_jax.evaluate`, and what it measures."""
 
 import json
+import types
 
 import numpy as np
 import pytest
 
 from rebel_jax import evaluate
 from rebel_jax.checkpoints.checkpoint import checkpoints_of
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
+from solvers import GTCFR
 from solvers.search import playthroughs
 from tests.tiny import TINY, rows, trained
 
@@ -122,6 +125,48 @@ def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
     assert not out
     assert err.count("keep=") == 1
   assert (tmp_path / "notes.txt").read_text() == "not numbers"
+
+
+def test_ctrl_c_after_the_playthroughs_keeps_them(capsys, monkeypatch):
+  def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(Evaluator, "exploitability", interrupted)
+  out, _, code = run(
+    capsys, trained(), "--playthroughs", 2, "--iterations", 8, "--unsafe", "--json"
+  )
+  found = json.loads(out)
+  assert (code, found["playthroughs"], found["interrupted"]) == (130, 2, True)
+
+
+def test_ctrl_c_keeps_whole_parts_of_the_seeds(monkeypatch):
+  evaluator = object.__new__(ChainEvaluator)
+  growing = types.SimpleNamespace(final_playthroughs=10)
+  evaluator._config, evaluator.search = types.SimpleNamespace(growing=growing), GTCFR()
+  rules = types.SimpleNamespace(num_infostates=3)
+  evaluator.ground = types.SimpleNamespace(rules=rules)
+  shown = []
+
+  def of_seeds(params, seeds, progress):
+    if 9 in seeds:
+      raise KeyboardInterrupt
+    progress(1, 2)
+    return {"score": [float(seed) for seed in seeds]}
+
+  monkeypatch.setattr(evaluator, "of_seeds", of_seeds)
+  with pytest.raises(KeyboardInterrupt) as caught:
+    evaluator.measure(None, 5, show=lambda *x: shown.append(x[1:3]))
+  (measured,) = caught.value.args
+  assert measured.course == [5.0, 6.0, 7.0, 8.0]
+  assert (measured.row["seeds"], measured.row["score_mean"]) == (4, 6.5)
+  assert shown == [(1, 5)]
+  assert evaluator.measure(None, 20).row["score_max"] == 29.0
+
+
+def test_local_best_response_is_refused_where_exploitability_is_exact(capsys):
+  out, err, code = run(capsys, trained(), "--playthroughs", 2, "--lbr-hands", 10)
+  assert (out, code) == ("", 2)
+  assert "lbr_hands=10 is for hold'em too large" in err
 
 
 def test_ctrl_c_prints_the_playthroughs_so_far(capsys, monkeypatch):

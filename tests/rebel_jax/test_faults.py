@@ -21,7 +21,6 @@ from rebel_jax.checkpoints.checkpoint import CheckpointManager
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.measurement import Measurement
-from rebel_jax.runs import run as run_module
 from rebel_jax.runs.display import CLOSED_PIPE, Interrupted, RunError
 from rebel_jax.runs.run import Result, train
 from rebel_jax.training.loop import Trainer
@@ -62,7 +61,7 @@ def test_what_a_kill_leaves_is_removed_and_nothing_else(tmp_path, monkeypatch):
   ]  # fmt: skip
   ours = ["00000004.orbax-checkpoint-tmp", "00000006.orbax-checkpoint-tmp-17", ".pruned"]
   folder = tmp_path / "checkpoints"
-  monkeypatch.setattr(run_module, "CheckpointManager", functools.partial(CheckpointManager, keep=1))
+  monkeypatch.setattr(checkpoint, "CheckpointManager", functools.partial(CheckpointManager, keep=1))
 
   def go_on() -> set[str]:
     train(*tiny(tmp_path), stop=lambda step: step >= 2)

@@ -121,6 +121,23 @@ def test_one_json_object(capsys):
   assert json.loads(run(capsys, *flags, "--seed", 5)[0])["mean"] != result["mean"]
 
 
+def test_ctrl_c_keeps_whole_parts(capsys, monkeypatch):
+  """Not the hands of a part that ended first: they are of other lengths than the rest."""
+  monkeypatch.setattr(command, "_PART", 8)
+  games_of, parts = match.play_games, iter(range(2))
+
+  def interrupted(*arguments, **settings):
+    if next(parts, None) is None:
+      raise KeyboardInterrupt
+    return games_of(*arguments, **settings)
+
+  monkeypatch.setattr(match, "play_games", interrupted)
+  few = (trained(), "uniform", "--hands", 24, "--iterations", 4, "--json")
+  out, _, code = run(capsys, *few)
+  assert code == 130
+  assert json.loads(out)["hands"] == 16
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("opponent", ["itself", "always_fold"])
 def test_whole_holdem(opponent, capsys, monkeypatch):
@@ -148,6 +165,7 @@ def test_whole_holdem(opponent, capsys, monkeypatch):
     ([trained, "always_call"], "plays hold'em"),
     ([trained, "liars_dice_1x4f"], "both must play the same game"),
     ([trained, "uniform", "--hands", "5"], "hands=5 must be even"),
+    (["pog_leduc", "uniform", "--iterations", "64"], "iterations=64 is not for 'pog_leduc'"),
   ],
 )
 def test_mistakes_are_named(arguments, message, capsys):

@@ -8,7 +8,7 @@ import pytest
 
 from games.poker import betting
 from games.poker.holdem import CALL, FIRST_BET
-from games.poker.variation import size_columns_at
+from games.poker.streets import size_columns_at
 from rebel_jax import play
 from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.checkpoints import checkpoint

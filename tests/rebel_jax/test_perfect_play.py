@@ -16,8 +16,9 @@ from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training import chain_play
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.setup import make_setup
-from solvers.growing.continual.chain import AskedState, Found
+from solvers.growing.continual.chain import Found
 from solvers.growing.continual.grounds import RulesGround
+from solvers.growing.gt_cfr import Asked
 from tests.tiny import TINY_PERFECT, rows, trained
 
 GAME = games.TicTacToe()
@@ -65,7 +66,7 @@ def scripted(monkeypatch):
       values = jnp.broadcast_to(jnp.array([[-worth], [worth]]), (number, 2, 1))
       ones = jnp.ones((number, 2, 1))
       left = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), ground.nothing())
-      asked = AskedState(about.here, ones, jnp.ones(number, jnp.int32))
+      asked = Asked(about.here, ones, jnp.ones(number, jnp.int32))
       return Found(policy, values, values, ones, left, asked)
 
     monkeypatch.setattr(chain_play, "search_each", search)

@@ -135,8 +135,8 @@ def test_card_network():
   rivers = [s for s in subgames.states if game.stages(s[None])[0] == 2]
   features = jnp.asarray(game.features(np.stack(rivers), 0), jnp.float32)
   beliefs = jnp.full((len(rivers), 2 * game.num_infostates), 1 / game.num_infostates)
-  params = network.init(jax.random.key(0), features, beliefs)
-  values = np.asarray(network.apply(params, features, beliefs))
+  params = jax.jit(network.init)(jax.random.key(0), features, beliefs)
+  values = np.asarray(jax.jit(network.apply)(params, features, beliefs))
   for state, row in zip(rivers, values):
     blocked = (game.hole_cards == state[-1]).any(axis=1)
     np.testing.assert_array_equal(row == 0, blocked)

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import signal
 import types
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -12,11 +13,11 @@ import pytest
 
 import games
 import solvers
+from games.poker.cards import draws, made_hands
 from games.poker.lines import expand_policy
-from games.poker.made_hands import draws, made_hands
 from rebel_jax import flags, spot
 from rebel_jax.config.config import ConfigError
-from rebel_jax.spots import report, values
+from rebel_jax.spots import history, report, values
 from rebel_jax.spots.explorer import Explorer, grid_text
 from rebel_jax.spots.study import FIELDS, Study, records
 from rebel_jax.spots.trial import Trial
@@ -86,6 +87,38 @@ def test_the_policy_is_as_exploitable_as_it_says(solved):
   assert solved.exploitability == pytest.approx(float(exact), rel=1e-3)
 
 
+def check_locked(made, lines, move, share):
+  """Compares a locked spot with the tree held to the same: what is kept to, and exploitability."""
+  tree, policy = on_tree(made)
+  held = None
+  for line in lines:
+    study = Study(made).at(line)
+    held = solvers.lock(tree, study.node, {study.moves[move][-1]: share}, also=held)
+    place = list(study.moves).index(move)
+    kept = [row.frequency[place] for row in study.hands(study.mover)]
+    assert kept == pytest.approx([share] * len(kept), abs=1e-5)
+  exact = solvers.exploitability(tree, policy, locked=held)
+  assert made.exploitability == pytest.approx(float(exact), rel=2e-3, abs=1e-3)
+  assert solvers.exploitability(tree, policy) > 1.5 * exact
+
+
+def test_what_is_locked_is_kept_to_and_answered(solved):
+  locked = dataclasses.replace(solved.spot, lock="bet 66: fold 0.75")
+  check_locked(spot.solve(locked, target=0.5), ["bet 66"], "fold", 0.75)
+
+
+@pytest.fixture(scope="module")
+def turn():
+  how = {"ranks": "29TJQKA", "lock": "check, check, *: bet 66 1"}
+  made = spot.Spot("TdJdQh2s", "AA,KQ", "TT,AJ:0.5", 100, 200, "66% / -", **how)
+  return spot.solve(made, target=1.0, max_iterations=256)
+
+
+def test_locks_hold_after_any_card(turn):
+  cards = turn.children(turn.find("check, check"))
+  check_locked(turn, [f"check, check, {card}" for card in cards], "bet 66", 1.0)
+
+
 def test_all_in_is_a_bet_of_all_chips_or_no_move():
   """Where nobody may bet so much it was taken for a check, a call or another bet."""
   made = spot.prepare(spot.Spot("9s9h9dTsTh", "AA,KK", "QQ,AQ", 20, 60, "50%"))
@@ -103,6 +136,20 @@ def test_the_whole_is_swept_once_for_all_nodes(solved, monkeypatch):
   monkeypatch.setattr(values.Values, "_sweep", lambda own, b: swept.append(b) or sweep(own, b))
   assert sum(1 for _ in records(Study(made))) > 100
   assert swept == [0]
+
+
+def test_close_sizes_merge_and_short_stacks_may_go_all_in():
+  def moves(line="", **more):
+    own = spot.Spot("9s9h9dTsTh", "AA,KK", "QQ,AQ", 100, 200, "50%,55%,100% / -", **more)
+    made = spot.prepare(own)
+    return list(made.children(made.find(line)))
+
+  # Of 50 and 55 the pots after a call are 200 and 210.
+  assert moves() == moves(merge=4.0) == ["check", "bet 50", "bet 55", "bet 100"]
+  assert moves(merge=5.0) == ["check", "bet 50", "bet 100"]
+  assert moves(add_all_in=200.0) == [*moves(), "bet 200"]
+  assert moves("bet 100", add_all_in=33.0) == ["fold", "call"]
+  assert moves("bet 100", add_all_in=34.0) == ["fold", "call", "raise 200"]
 
 
 def test_equity_by_hand():
@@ -146,24 +193,16 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-  ("changes", "message"),
+  ("flags", "message"),
   [
-    (["--board", "TdJd"], "board='TdJd' holds 2 cards; a spot has 3, 4 or 5"),
-    (["--oop", "QQ+,XX"], "oop holds 'XX', which is not understood"),
-    (["--oop", "KdKh", "--ip", "KdQd"], "cannot both be held"),
-    (["--board", "Td9d6h", "--oop", "random"], "of 3 cards with these bets and ranges makes"),
-    (["--load", "nothing.npz"], "load='nothing.npz' cannot be read"),
+    ([], "load='nothing.npz' cannot be read"),
+    (["--rake", "5"], "rake=5.0 is not for load="),
+    (["--target", "2"], "target=2.0 is not for load="),
   ],
 )
-def test_what_is_refused_writes_nothing(changes, message, tmp_path, capsys):
-  output = tmp_path / "spot.npz"
-  given = [*SMALL, "--memory", "1", "--output", str(output), *changes]
-  assert spot.main(given) == 2
-  said = capsys.readouterr().err.splitlines()
-  assert said[-1].startswith("error: ")
-  assert message in said[-1]
-  assert len(said) <= 2  # lines of betting are counted first
-  assert not output.exists()
+def test_a_file_is_loaded_without_flags_of_a_solve(flags, message, capsys):
+  assert spot.main(["--load", "nothing.npz", *flags]) == 2
+  assert message in capsys.readouterr().err
 
 
 def test_rows_of_hands_and_kinds_add_up(solved):
@@ -213,10 +252,9 @@ def solved_deck():
   return spot.Spot(BOARDS[0], "AA", "KK", 10, 10).game().deck
 
 
-def test_next_cards_and_a_whole_solution(tmp_path):
+def test_next_cards_and_a_whole_solution(turn):
   """On a turn: a row for each river, whose hands have the values of that node."""
-  made = spot.Spot("TdJdQh2s", "AA,KQ", "TT,AJ:0.5", 100, 200, "66% / -", ranks="29TJQKA")
-  study = Study(spot.solve(made, target=20.0, max_iterations=32)).at("check, check")
+  study = Study(turn).at("check, check")
   rows = study.cards()
   assert [row.name.split()[0] for row in rows] == list(study.moves)
   below = study.go(rows[0].name.split()[0])
@@ -234,15 +272,23 @@ def test_next_cards_and_a_whole_solution(tmp_path):
 
 
 def test_a_table_is_written_as_lines_of_either_kind(tmp_path, solved, capsys):
-  kept = str(tmp_path / "kept")
+  kept, node = str(tmp_path / "kept"), "bet 66, raise 165"
   solved.save(kept)
   csv, lines = tmp_path / "all.csv", tmp_path / "all.jsonl"
   for path in (csv, lines):
-    assert spot.main(["--load", kept, "--node", "check", "--table", str(path)]) == 0
+    assert spot.main(["--load", kept, "--node", node, "--table", str(path)]) == 0
   rows = csv.read_text().splitlines()
   assert rows[0] == ",".join(FIELDS)
   found = [json.loads(line) for line in lines.read_text().splitlines()]
-  assert len(found) == len(rows) - 1 == len(list(records(Study(solved).at("check"))))
+  assert len(found) == len(rows) - 1 == len(list(records(Study(solved).at(node)))) > 100
+  for other in (kept, str(lines)):  # nothing of another kind is replaced
+    path = tmp_path / "other.csv"
+    path.write_bytes(Path(other).read_bytes())
+    assert spot.main(["--load", kept, "--table", str(path)]) == 2
+    assert "no table of that kind" in capsys.readouterr().err
+    assert path.read_bytes() == Path(other).read_bytes()
+  assert spot.main([*SMALL, "--output", str(csv) + "2", "--table", str(csv) + "2"]) == 2
+  assert "must be different files" in capsys.readouterr().err
   assert spot.main(["--load", kept, "--table", str(tmp_path)]) == 2
   assert "cannot be written" in capsys.readouterr().err
 
@@ -280,7 +326,7 @@ def test_the_explorer(solved):
   wanted = []
 
   def solve(other, progress):
-    wanted.append(other.bets)
+    wanted.append((other.bets, other.lock))
     progress(32, 1.0)
     return Study(solved)
 
@@ -299,13 +345,19 @@ def test_the_explorer(solved):
       await app.workers.wait_for_complete()
       await pilot.pause()
       assert app.trial is None
+      app.show(Study(solved).at("bet 66"))
+      for keys in (("l", "end", *"fold", "space", "1"), ("l", "colon")):
+        await pilot.press(*keys, "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
       for tab in ("of-hands", "of-kinds", "of-cards"):
         await pilot.press("v")
         assert app.query_one("#tabs").active == tab
       assert app.query_one("#hands").row_count == len(app.study.hands(app.player))
 
   asyncio.run(use())
-  assert wanted == ["a"]
+  bets = solved.spot.bets
+  assert wanted == [("a", None), (bets, "bet 66: fold 1"), (bets, None)]
   text = grid_text(Study(solved), 0)
   assert max(map(len, text.plain.splitlines())) <= 78
   assert len(text.plain.splitlines()) == 13
@@ -364,6 +416,15 @@ def test_means_by_texture(rows):
   assert lines["two-tone"][1:3] == ["2", f"{mean:.1f}"]
   assert lines["monotone"][2] == f"{rows[1].ev[0]:.1f}" == lines[BOARDS[1]][2]
   assert lines["all"][1] == "3"
+  boards, weights = report.read_boards("TdJdQhKc2s:3,TdJdQd2s2c:0.5,9h9d9s4c3s")
+  weighed = report.summary(rows, 201, weights)
+  assert boards == BOARDS
+  assert (
+    f"{(3 * rows[0].ev[0] + rows[2].ev[0]) / 4:.1f}" in weighed.split("two-tone")[1].split()[1:2]
+  )
+  for wrong in ("-1", "x", "inf"):
+    with pytest.raises(ConfigError, match="no positive number"):
+      report.read_boards(f"TdJdQhKc2s:{wrong}")
 
 
 def test_the_report_command(tmp_path, capsys):
@@ -382,6 +443,11 @@ def test_the_report_command(tmp_path, capsys):
 @pytest.mark.parametrize(
   ("more", "message"),
   [
+    (["--board", "TdJd"], "board='TdJd' holds 2 cards; a spot has 3, 4 or 5"),
+    (["--oop", "QQ+,XX"], "oop holds 'XX', which is not understood"),
+    (["--oop", "KdKh", "--ip", "KdQd"], "cannot both be held"),
+    (["--board", "Td9d6h", "--oop", "random"], "of 3 cards with these bets and ranges makes"),
+    (["--load", "nothing.npz"], "is not for load='nothing.npz', a solved spot"),
     (["--node", "bet 7"], "node='bet 7' holds 'bet 7', and possible there is: check, bet 66"),
     (["--picture", "missing/grid.png"], "picture='missing/grid.png' cannot be drawn"),
     (["--table", "missing/all.csv"], "table='missing/all.csv' cannot be written"),
@@ -390,13 +456,18 @@ def test_the_report_command(tmp_path, capsys):
     (["--output", "notes.txt"], "output='notes.txt' is there and cannot be read as"),
     (["--output", "missing/kept"], "output='missing/kept' must be a file that can"),
     (["--output", "/"], "output='/' must be a file that can"),
+    (["--lock", "bet 7: fold 1"], "holds 'bet 7', and possible there is: check, bet 66"),
+    (["--lock", "bet 66: fold 0.5, raise 5 0.5"], "holds another move than fold, call, raise 165"),
+    (["--lock", "bet 66: fold 0.7, call 0.4"], "cannot be kept together"),
+    (["--lock", "bet 66, fold: fold 1"], "must lead to a move, with * for each card"),
+    (["--history", "notes.txt"], "history='notes.txt' cannot be read as a hand"),
   ],
 )
 def test_mistakes_are_found_before_the_solve(more, message, tmp_path, capsys, monkeypatch):
   monkeypatch.chdir(tmp_path)
   monkeypatch.setattr(spot, "solve", None)
   (tmp_path / "notes.txt").write_text("precious")
-  assert spot.main([*SMALL, *more]) == 2
+  assert spot.main([*SMALL, "--memory", "1", "--output", "kept.npz", *more]) == 2
   said = capsys.readouterr().err.splitlines()
   assert said[-1].startswith("error: ")
   assert message in said[-1]
@@ -413,6 +484,63 @@ def test_results_are_saved_before_they_are_shown(solved, tmp_path, monkeypatch, 
     spot.main([*SMALL, "--output", output])
   monkeypatch.undo()
   assert spot.load(output).percent == solved.percent
+
+
+HAND = """PokerStars Hand #1:  Hold'em No Limit ($0.25/$0.50 USD) - 2021/11/20 12:00:00 ET
+Table 'T' 2-max Seat #1 is the button
+Seat 1: A ($50.00 in chips)
+Seat 2: B ($62.35 in chips)
+A: posts small blind $0.25
+B: posts big blind $0.50
+*** HOLE CARDS ***
+A: raises $1 to $1.50
+B: calls $1
+*** FLOP *** [Td 9d 6h]
+B: checks
+A: bets $1.75
+B: calls $1.75
+*** TURN *** [Td 9d 6h] [Qc]
+B: bets $59.10 and is all-in
+A: folds
+"""
+PHH = "variant='NT'\nantes=[0,0]\nblinds_or_straddles=[1,2]\nmin_bet=2\nstarting_stacks=[200,150]\n"
+ACTIONS = ["d dh p1 ????", "d dh p2 ????", "p2 cc", "p1 cbr 6", "p2 cc", "d db Td9d6h", "p1 cbr 8"]
+ACTIONS += ["p2 cbr 20", "p1 cc", "d db Qc", "p1 cc", "p2 cc", "d db 2s", "p1 cc"]
+
+
+def test_hands_that_were_played_become_spots(tmp_path, capsys):
+  """Pot and shorter stack are those when the street begins; an overbet is the other's stack."""
+  path = tmp_path / "hand.txt"
+  path.write_text(HAND)
+  assert history.read_history(str(path)) == ("Td9d6hQc", 650, 4675, "bet 4675, fold", 100)
+  line = "check, bet 175, call, Qc, bet 4675, fold"
+  assert history.read_history(str(path), "flop") == ("Td9d6h", 300, 4850, line, 100)
+  path.write_text(HAND.replace("59.10", "99.10"))
+  with pytest.raises(ConfigError, match="cannot be read as a hand of no-limit hold'em"):
+    history.read_history(str(path))
+  assert capsys.readouterr().err == ""
+  path.write_text(f"{PHH}actions={ACTIONS}")
+  line = "bet 8, raise 20, call, Qc, check, check, 2s, check"
+  assert history.read_history(str(path), "flop") == ("Td9d6h", 12, 144, line, 1)
+  given = ["--history", str(path), "--oop", "AA,32", "--ip", "KK", "--bets", "a"]
+  assert spot.main([*given, "--target", "20"]) == 0
+  said = capsys.readouterr().out.splitlines()
+  assert said[:2] == ["played: check", "board Td9d6hQc2s, pot 52, stacks 124 and 124"]
+  path.write_text(f"{PHH}actions={[*ACTIONS[:2], 'p2 f']}")
+  with pytest.raises(ConfigError, match="has no street that two players with chips see"):
+    history.read_history(str(path))
+
+
+def test_large_tables_are_halved_and_time_ends_a_solve(monkeypatch, capsys):
+  tables = []
+  given = [*SMALL, "--target", "0.001", "--max-seconds", "0.001"]
+  assert spot.main(given) == 0
+  assert "after 32 iterations, 16 of both players" in capsys.readouterr().out
+  monkeypatch.setattr(solvers, "solve", lambda *_, **how: 1 / tables.append(how["tables"]))
+  for board in ("TdJdQhKc2s", "TdJdQhKc"):
+    with pytest.raises(TypeError):
+      spot.solve(spot.Spot(board, "AA", "QQ", 10, 5), half_tables=True)
+  assert tables == [None, "float16"]
 
 
 def test_altered_solutions_are_refused(solved, tmp_path):
@@ -451,7 +579,7 @@ def test_words_of_the_command_itself(capsys):
   given = [*SMALL, "--oop", "TdTh"]
   assert spot.main(given) == 2
   assert "oop='TdTh' holds no hand that the board leaves" in capsys.readouterr().err
-  assert len(report.read_boards(",".join(["TdJdQhKc2s"] * 500))) == 500
+  assert len(report.read_boards(",".join(["TdJdQhKc2s"] * 500))[0]) == 500
   large = spot.Spot("TdJdQhKc2s", "AA", "KK", 2 * 10**6, 10**7, "a")
   assert large.game().rules.stack == 11 * 10**6
   flags.allowed.check(spot.Options(pot=large.pot, stack=large.stack))

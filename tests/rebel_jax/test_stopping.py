@@ -151,10 +151,10 @@ def test_all_processes_leave_an_evaluation_alike(ends, monkeypatch):
 
   decisions = []
   monkeypatch.setattr(_Run, "_measure", measure)
-  monkeypatch.setattr(run_module, "agree", lambda asked: decisions.append(asked) or asked)
+  monkeypatch.setattr(run_module.devices, "agree", lambda asked: decisions.append(asked) or asked)
   first = evaluate()
   monkeypatch.setattr(jax, "process_index", lambda: 1)
-  monkeypatch.setattr(run_module, "agree", lambda asked: decisions.pop(0))
+  monkeypatch.setattr(run_module.devices, "agree", lambda asked: decisions.pop(0))
   second = evaluate()
   assert decisions == []
   expected = ends if ends in (Interrupted, None) else RunError

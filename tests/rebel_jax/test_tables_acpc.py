@@ -340,6 +340,7 @@ def test_the_dealer_deals_to_the_players_of_the_other_command(capsys):
   ("arguments", "code", "message"),
   [
     (["nobody", "127.0.0.1", "9"], 2, "opponents are: always_call"),
+    (["uniform", "127.0.0.1", "9", "--off-tree", "map"], 2, "off_tree is not for run='uniform'"),
     (["liars_dice_1x4f", "127.0.0.1", "9"], 2, "a table of hold'em needs hold'em"),
     (["uniform", "127.0.0.1", "9", "--iterations", "8"], 2, "iterations is not for run='uniform'"),
     (["uniform", "127.0.0.1", "9", "--connect-timeout", "1"], 1, "no dealer answers at 127.0.0.1"),

@@ -14,8 +14,7 @@ import pytest
 import games
 import solvers
 from games.poker.cards import strengths_on
-from solvers.metrics.aivat import TreeValues
-from solvers.metrics.equity import strengths_where
+from solvers.metrics.aivat import TreeValues, strengths_where
 from tests.brute_force import enumerate_public, next_hands
 from tests.trees import random_policy
 

@@ -15,7 +15,7 @@ from solvers.search.batch import (
   search_batch,
   spread_stops,
 )
-from solvers.search.shared_start import explore, leaf_probabilities, sample_leaf, search_starts
+from solvers.search.starts import explore, leaf_probabilities, sample_leaf, search_starts
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem

@@ -19,6 +19,7 @@ import games
 import solvers
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.regret_rules import at_horizon, decay
+from solvers.loop import merged
 from solvers.search.batch import _stop_logits
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
@@ -83,8 +84,8 @@ def trajectory(tree, updates, simultaneous, averaging=None, *, algorithm):
     first, _ = algorithm.update(problem, state, None, 0)
     seen = jax.tree.map(lambda x, y: jnp.where(simultaneous, x, y), state, first)
     second, _ = algorithm.update(problem, seen, None, 1)
-    merged = algorithm.merge(problem, first, second)
-    return jax.tree.map(lambda x, y: jnp.where(simultaneous, x, y), merged, second)
+    together = merged(state, first, second)
+    return jax.tree.map(lambda x, y: jnp.where(simultaneous, x, y), together, second)
 
   def read(carry, stop):
     state, done = carry

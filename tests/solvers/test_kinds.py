@@ -1,5 +1,6 @@
 """Every public function, with another kind of object for each of its arguments in turn."""
 
+import dataclasses
 import inspect
 import itertools
 
@@ -17,8 +18,8 @@ from rebel_jax.agents import agent, dealer, match, range_grids
 from rebel_jax.spots import report, solved
 from rebel_jax.tables import acpc, chips, players, slumbot
 from solvers import contrib, metrics
-from solvers.algorithms.by_boards import ByBoards
 from solvers.growing.continual.grounds import tree_ground
+from solvers.solve_boards import ByBoards
 
 JUNK = ("a string", object())
 GAME = games.make("kuhn_poker")
@@ -55,10 +56,10 @@ OWN = {
   solvers.root_marginals: dict(beliefs=TREE.prior),
   solvers.lock: dict(frequencies={0: 0.5}),
   solvers.answer_bet: BETS,
-  solvers.infostate_values: dict(value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior),
-  metrics.TreeStrategy: BETS,
-  metrics.local_best_response: BETS | dict(strategy=metrics.TreeStrategy(BET_TREE, BET_POLICY)),
-  metrics.local_best_response_value: BETS,
+  contrib.infostate_values: dict(value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior),
+  contrib.TreeStrategy: BETS,
+  metrics.local_best_response: BETS | dict(strategy=contrib.TreeStrategy(BET_TREE, BET_POLICY)),
+  contrib.local_best_response_value: BETS,
   metrics.aivat: dict(record=RECORDER.record(END, (None, 0), ROWS)),
   metrics.HandRecorder: dict(values=metrics.zero_values(TREE)),
   metrics.PotShares: dict(game=HOLDEM),
@@ -83,7 +84,7 @@ CLASSES = (
   games.CoinToss, games.ConnectFour, games.Go, games.LeducPoker, games.LiarsDice, games.MatrixGame,
   games.RiverEndgame, games.SmallHoldem, games.TurnEndgame, solvers.ContinualResolve,
   solvers.Distributional, solvers.GTCFR, metrics.HandRecorder, metrics.LBRRules, solvers.Maxmargin,
-  solvers.Placer, metrics.PotShares, solvers.Resolve, metrics.TreeStrategy,
+  solvers.Placer, metrics.PotShares, solvers.Resolve, contrib.TreeStrategy,
 )  # fmt: skip
 METHODS = (FAMILY.at, solvers.Placer(TREE).follow, solvers.Placer(TREE).places)
 
@@ -283,14 +284,13 @@ REFUSED = [
     lambda: solvers.solve(TREE, algorithm=CFR, num_iterations=2, tables=LINES),
     "tables=array.* are",
   ),
-  (lambda: ByBoards(CFR, LINES), "tables=array.* must be None or 'float16'"),
+  (lambda: ByBoards(CFR, LINES), "tables=array.* must be 'float16' or None"),
   (lambda: MADE.line((99,)), r"node=\(99,\) takes action 99 where .* allows"),
   (lambda: MADE.children((99,)), r"node=\(99,\) takes action 99 where .* allows"),
   (lambda: at_chance(99), "action=99 is not legal; legal here: "),
   (lambda: at_chance(6), r"action=6 is not possible where players hold \[0, 3\]"),
   (lambda: dealer.Dealer(GAME).payoff(), r"history=\[\] has no payoff: the game goes on"),
   (lambda: MADE.follower.follow((99,)), r"history=\(99,\) takes action 99 where .* allows"),
-  (lambda: make_lines(SPOT.game(), permutations=[3]), "permutations=.* must be a list of lists"),
   (lambda: solvers.Placer(STACK), "whole is stacked"),
   (lambda: games.tabulate(GAME, STACK), "tree is stacked"),
   (lambda: games.take(STACK, 2), "which=2 must hold integers from -2 to 1"),
@@ -299,7 +299,27 @@ REFUSED = [
     lambda: match.play_match(HOLDEM, *[lambda seed: match.UniformPlayer(GAME)] * 2, num_games=4),
     "the agent plays .*kuhn.*, and the match is of .*river",
   ),
-  (lambda: solvers.GTCFR(temperature=0), "temperature=0 must be a number of at least"),
+  (
+    lambda: match.play_match(GAME, *[lambda seed: None] * 2, num_games=4),
+    "first=None must be a Seat",
+  ),
+  (
+    lambda: contrib.biased_policy(TREE, POLICY, {0: None}),
+    r"factors=\{0: None\} must be a mapping from an integer to a number",
+  ),
+  (lambda: solvers.lock(TREE, (), {0: "often"}), "frequencies=.* must be a mapping from"),
+  (
+    lambda: contrib.warm_start_length(TREE, np.stack([POLICY] * 2), algorithm=CFR),
+    r"policy of shape \(2, 9, 3\) must have shape \(9, 3\)",
+  ),
+  (lambda: poker.evaluate(DECK, np.array(list("01234"))), "cards=.* must be an array of real num"),
+  (lambda: solvers.node_info(GAME, STACK), "tree is stacked"),
+  (lambda: dataclasses.replace(SPOT, near_all_in=-(10**400)).game(), "near_all_in=.* above 0"),
+  (lambda: report.read_boards("AhKd," * 99 + "As"), "boards='AhKd.* must be boards"),
+  (
+    lambda: solvers.GTCFR(temperature=0),
+    "temperature=0 must be a number that is finite, of",
+  ),
   (lambda: solvers.GTCFR(selection="best"), "selection='best' must be 'current' or 'average'"),
   (lambda: solvers.Maxmargin(True), "searcher=True must be 0 or 1"),
   (lambda: match.play_match(GAME, len, len, num_games=10**9), "num_games=.* at most 1000000"),
@@ -327,12 +347,39 @@ def test_states_that_no_play_comes_to_get_one_sentence(game):
         getattr(game, rule)(states, *others)
       except ValueError as error:
         assert f"must be what play of {game.name} comes to ({rule}: " in str(error)
-  with pytest.raises(ValueError, match=f"actions=.* must be what play of {game.name} comes to"):
+  with pytest.raises(ValueError, match=r"states=\[None\] must be an array \[n, S = \d+\] of int"):
     game.next_states([None], np.array([0]))
   with pytest.raises(ValueError, match="states=.* must be what play of kuhn_poker comes to"):
     GAME.legal_actions(np.array([[99]]))
   with pytest.raises(TypeError, match="history=None must be a list"):
     game.state_after(None)
+
+
+OTHERS_STATES = games.make("leduc_poker").initial_state()[None]
+
+
+@pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker", "liars_dice", "tic_tac_toe"])
+def test_rules_say_what_they_take(game):
+  """Of numpy's arrays and JAX's; nothing else is taken, such as states of another game."""
+  game = games.make(game, **({"bets": ((1, 2), (2,))} if game == "leduc_poker" else {}))
+  state, held = game.initial_state(), game.num_infostates
+  right = dict(
+    states=state[None], actions=np.array([0]), possible=np.ones((1, 2, held), bool), player=0,
+    reach=np.ones((1, held)), state=state, infostate=0, action=0,
+  )  # fmt: skip
+  junk = (*JUNK, None, (0.5, "x"), np.zeros((2, 7)), jax.numpy.zeros(3), jax.random.key(0), -1, 1e9)
+  for rule in ("actor", "next_states", "possible_after", "compatible_mass", "terminal_values",
+               "features", "moves", "infostate_name", "action_name"):  # fmt: skip
+    call = getattr(game, rule)
+    names = [name for name in inspect.signature(call).parameters if name in right]
+    for name, wrong in itertools.product(names, junk):
+      assert_refused(call, {x: right[x] for x in names}, name, wrong)
+  if len(state) != OTHERS_STATES.shape[1]:
+    for states in (OTHERS_STATES, jax.numpy.asarray(OTHERS_STATES)):
+      with pytest.raises(
+        ValueError, match=rf"states=.* array \[n = 1, S = {len(state)}\] of integer"
+      ):
+        game.actor(states)
 
 
 @pytest.mark.parametrize("given", ["False", 0, None, 1.0])

@@ -127,7 +127,7 @@ def test_slopes_of_a_pbs_value_are_infostate_values(name, player, x64):
   tree = game_tree(name)
   beliefs = harness.random_beliefs(np.random.default_rng(5), harness.root_possible(tree))
   value = tangent(tree, beliefs, player)
-  found = solvers.infostate_values(tree, value, beliefs, player=player)
+  found = solvers.contrib.infostate_values(tree, value, beliefs, player=player)
   expected = solved(tree, beliefs)[player]
   np.testing.assert_allclose(found, expected, atol=0.02)
   assert np.ptp(expected) > 0.1  # control: they are not all the value of the PBS
@@ -145,7 +145,7 @@ def test_blocked_hands_are_weighed(x64):
     worth = solvers.expected_values(tree, policy, beliefs=beliefs)
     return (solvers.root_marginals(tree, beliefs)[1] * worth[1]).sum()
 
-  found = solvers.infostate_values(tree, value, beliefs, player=1)
+  found = solvers.contrib.infostate_values(tree, value, beliefs, player=1)
   expected = solvers.expected_values(tree, policy, beliefs=beliefs)[1]
   np.testing.assert_allclose(found, expected, atol=1e-12)
   unweighed = np.asarray(found) * mass(tree, beliefs, 1)

@@ -23,12 +23,10 @@ from games.poker.lines import (
 )
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
-from games.poker.notation import beliefs_of
-from solvers import tuning
-from solvers.algorithms import by_boards
-from solvers.algorithms.by_boards import ByBoards
+from solvers import solve_boards, tuning
 from solvers.half import from_half, to_half
 from solvers.solve import default_batch_size
+from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
 
@@ -44,12 +42,12 @@ def make(board, ranges):
   cards = deck.parse(board)
   rules = Betting((60, 60), (10, 10), 2)
   whole = Holdem(deck=deck, board=cards, deals=(1,) * (5 - len(cards)), rules=rules, bets=ONE_BET)
-  return whole.only(beliefs_of(ranges, whole))
+  return whole.only(whole.beliefs(ranges))
 
 
-def solve(game, iterations, permutations=None):
+def solve(game, iterations):
   """Returns the exploitability on lines, the policy on the tree, and the tree; in float64."""
-  lines, columns = make_lines(game, permutations=permutations)
+  lines, columns = make_lines(game)
   found = solvers.solve(lines, algorithm=solvers.linear_cfr(), target=0, num_iterations=iterations)
   tree = games.build_public_tree(game)
   return found.exploitability, expand_policy(lines, columns, found.average_policy, tree), tree
@@ -75,19 +73,21 @@ def test_a_turn_is_solved_as_on_the_tree(turn):
   assert_solved_as_on_the_tree(*turn[1:])
 
 
-def test_a_turn_is_solved_in_one_piece_on_an_accelerator(turn, accelerator):
+def test_a_turn_is_solved_in_one_piece_on_an_accelerator(turn, request):
   name, game, gap, policy, _ = turn
   if name == "alike":
     return
+  request.getfixturevalue("accelerator")  # which forgets all programs
   with jax.enable_x64(True):
     lines, _ = make_lines(game)
-    assert [part.num_chunks for part in parts.make_parted_problem(lines).parts] == [1]
+    problem = jax.eval_shape(parts.make_parted_problem, lines)
+    assert [part.num_chunks for part in problem.parts] == [1]
     found, other, _ = solve(game, 4)
   assert found == pytest.approx(float(gap), abs=1e-12)
   np.testing.assert_allclose(other, policy, atol=1e-9)
 
 
-def test_suits_are_found_alike_or_not(turn):
+def test_suits_are_found_alike_or_not(turn, monkeypatch):
   name, game, *_ = turn
   found = suit_permutations(game, game.prior())
   assert len(found) == (2 if name == "alike" else 1)
@@ -99,8 +99,9 @@ def test_suits_are_found_alike_or_not(turn):
   alike = make("TsJh9hAs", ALIKE)
   permutations = suit_permutations(alike, alike.prior())
   assert np.array_equal(alike.hole_cards, game.hole_cards)
+  monkeypatch.setattr(boards, "suit_permutations", lambda *_: permutations)
   with jax.enable_x64(True):
-    gap, policy, tree = solve(game, 4, permutations)
+    gap, policy, tree = solve(game, 4)
     assert abs(gap - float(solvers.exploitability(tree, policy))) > 1e-3
 
 
@@ -110,7 +111,9 @@ def test_cards_of_a_rank_are_merged_on_a_turn(board, monkeypatch):
   with jax.enable_x64(True):
     gap, policy, tree = solve(game, 4)
     lines, columns = make_lines(game)
-  suits, _ = make_lines(game, permutations=suit_permutations(game, game.prior()))
+  with monkeypatch.context() as patched:
+    patched.setattr(boards, "alike_hands", lambda *_: None)
+    suits, _ = make_lines(game)
   assert lines.streets[1].width(0) < suits.streets[1].width(0)
   assert columns.sentence().startswith("Cards of a rank in suits without a flush are alike")
   assert_solved_as_on_the_tree(game, gap, policy, tree)
@@ -152,7 +155,7 @@ def flop():
   rules = Betting((60, 60), (10, 10), 2)
   board = deck.parse("TsJsKs")
   whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
-  game = whole.only(beliefs_of(("AA,KQ", "TT,AJ:0.5,QTs"), whole))
+  game = whole.only(whole.beliefs(("AA,KQ", "TT,AJ:0.5,QTs")))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
     patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
     found = game, *solve(game, 4)
@@ -202,7 +205,7 @@ def test_tables_of_16_bits_solve_to_a_thousandth_of_the_pot(packing):
 @pytest.mark.slow
 def test_a_wrong_scale_would_be_found(packing, monkeypatch):
   wrong = lambda x: from_half(x._replace(scale=x.scale**0.9))  # noqa: E731
-  monkeypatch.setattr(by_boards, "from_half", wrong)
+  monkeypatch.setattr(solve_boards, "from_half", wrong)
   jax.clear_caches()
   assert packing("float16") > 3e-3
   jax.clear_caches()
@@ -220,7 +223,7 @@ def test_packed_rows_are_what_they_were():
 def test_what_tables_may_be():
   lines, _ = make_lines(make("TsJh9hAs", ALIKE))
   settings = {"target": 1, "num_iterations": 2}
-  with pytest.raises(ValueError, match="tables='int8' must be None or 'float16'"):
+  with pytest.raises(ValueError, match="tables='int8' must be 'float16' or None"):
     solvers.solve(lines, algorithm=solvers.cfr_plus(), tables="int8", **settings)
   algorithm = solvers.linear_fictitious_play()
   with pytest.raises(ValueError, match="tables='float16' are for CFR with turns on lines"):
@@ -377,8 +380,13 @@ def test_ends_are_sums_over_all_pairs(dense):
   assert len(columns.alike.permutations) == 2
   with jax.enable_x64(True):
     (group,) = lines.streets[0].groups
-    prepared = ends.make_ends(group, jnp.float64, ends.Dense if dense else ends.Sorted)
-    prepared = prepared._replace(folds=ends.make_folds(group, jnp.float64, table=dense))
+
+    @jax.jit
+    def prepare(group):
+      prepared = ends.make_ends(group, jnp.float64, ends.Dense if dense else ends.Sorted)
+      return prepared._replace(folds=ends.make_folds(group, jnp.float64, table=dense))
+
+    prepared = prepare(group)
     for player in (0, 1):
       width = lines.streets[0].width(1 - player)
       reach = np.random.default_rng(player).random(width)
@@ -404,7 +412,8 @@ def test_ends_in_cpp_are_those_of_xla(board, ranges, player):
   group = lines.streets[-1].groups[0]
   assert ends.form_of(group, lines.dtype) is ends.Walk  # or there is no compiler
   forms = (ends.Walk, ends.Dense, ends.Sorted)
-  walked, dense, ordered = (ends.make_ends(group, lines.dtype, form) for form in forms)
+  prepare = jax.jit(lambda group: [ends.make_ends(group, lines.dtype, form) for form in forms])
+  walked, dense, ordered = prepare(group)
   random = np.random.default_rng(0)
   shows, folds = random.normal(size=(2, 2, 21)).astype(np.float32)
   reach = random.random((2, 21, group.boards, group.width(1 - player)), np.float32)
@@ -440,7 +449,7 @@ jax.config.update("jax_enable_x64", True)
 import dataclasses
 import solvers
 from solvers import tuning
-from solvers.algorithms import by_boards
+from solvers import solve_boards
 from solvers.sweeps.lines import parts
 from tests.solvers.test_lines import APART, make
 from games.poker.lines import make_lines
@@ -461,8 +470,8 @@ def solve(devices):
 whole, split = solve(jax.devices()[:1]), solve(None)
 assert len(jax.devices()) == 2
 np.testing.assert_allclose(split, whole, rtol=1e-9, atol=1e-12)
-kept = by_boards._gather
-by_boards._gather = lambda x: kept([own * (lax.axis_index(parts.AXIS) == 0) for own in x])
+kept = solve_boards._gather
+solve_boards._gather = lambda x: kept([own * (lax.axis_index(parts.AXIS) == 0) for own in x])
 jax.clear_caches()
 assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not missed"
 """

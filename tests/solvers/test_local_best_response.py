@@ -10,14 +10,10 @@ from phevaluator import evaluate_cards
 import games
 import solvers
 from games.poker.holdem import CALL, FIRST_BET, FOLD
-from solvers import metrics
-from solvers.metrics.equity import Equity
-from solvers.metrics.local_best_response import (
-  children_of,
-  local_best_response_policy,
-  move_values,
-  opponent_ranges,
-)
+from games.tabulate import children_of
+from solvers import contrib, metrics
+from solvers.contrib.local_best_response import local_best_response_policy, opponent_ranges
+from solvers.metrics.local_best_response import Equity, move_values
 from tests.trees import as_policy, mover, random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -58,7 +54,7 @@ def test_it_wins_no_more_than_a_best_response(rules):
   gaps = []
   for _ in range(6):
     policy = random_policy(tree, rng, 0.3)
-    found = metrics.local_best_response_value(game, tree, policy, rules)
+    found = contrib.local_best_response_value(game, tree, policy, rules)
     gaps.append(np.asarray(solvers.best_response_values(tree, policy)) - found.values)
     for player, response in enumerate(found.responses):
       others = mover(tree) != player
@@ -70,15 +66,26 @@ def test_it_wins_no_more_than_a_best_response(rules):
 def test_who_always_folds_loses_the_blinds():
   game, tree = small()
   policy = prefers(tree, FOLD, CALL, *range(tree.num_nodes))
-  found = metrics.local_best_response_value(game, tree, policy, ALL)
+  found = contrib.local_best_response_value(game, tree, policy, ALL)
   np.testing.assert_allclose(found.values, [100, 50], rtol=1e-12)
   assert found.mean == pytest.approx(750)
-  played = metrics.local_best_response(game, metrics.TreeStrategy(tree, policy), ALL, num_hands=20)
+  played = metrics.local_best_response(game, contrib.TreeStrategy(tree, policy), ALL, num_hands=20)
   assert played.mean == pytest.approx(750)
   assert played.half_width == 0
   assert played.by_seat == (1000, 500)
+
+  def interrupt(done, total):
+    if done == 7:
+      raise KeyboardInterrupt
+
+  with pytest.raises(KeyboardInterrupt) as caught:
+    metrics.local_best_response(
+      game, contrib.TreeStrategy(tree, policy), ALL, num_hands=20, progress=interrupt
+    )
+  (kept,) = caught.value.args
+  assert (kept.num_hands, kept.by_seat) == (6, (1000, 500))
   # Control: without bets nobody has to fold.
-  calm = metrics.local_best_response_value(game, tree, policy, metrics.LBRRules(("C",)))
+  calm = contrib.local_best_response_value(game, tree, policy, metrics.LBRRules(("C",)))
   assert abs(calm.mean - 750) > 10
 
 
@@ -119,7 +126,7 @@ def test_against_who_always_calls_it_is_enumeration():
   found = move_values(game, game.initial_state(), one, one, lambda action: 0 * one, equity, actions)
   np.testing.assert_allclose(found, expected, atol=1e-9)
   # The policy on the tree wins the best of these, less what lies in the pot.
-  response = metrics.local_best_response_value(game, tree, policy, ALL).responses
+  response = contrib.local_best_response_value(game, tree, policy, ALL).responses
   for player in (0, 1):
     best = np.max(expected, axis=0) - paid - game.rules.dead / 2
     np.testing.assert_allclose(np.asarray(response[player].values), best, atol=1e-9)
@@ -193,9 +200,9 @@ def test_equity_before_the_last_card():
 def test_hands_that_are_played_win_what_the_policy_is_worth():
   game, tree = small("JQKA")
   policy = random_policy(tree, np.random.default_rng(4), 0.3)
-  exact = metrics.local_best_response_value(game, tree, policy, ALL)
+  exact = contrib.local_best_response_value(game, tree, policy, ALL)
   played = metrics.local_best_response(
-    game, metrics.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
+    game, contrib.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
   )
   assert played.num_hands == 1400
   assert abs(played.mean - exact.mean) < 1.3 * played.half_width
@@ -203,7 +210,7 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
   assert played.aivat_half_width < 0.8 * played.half_width
   np.testing.assert_allclose(np.mean(played.by_seat), played.mean)
   # Control: LBR that never bets wins less, by more than that.
-  calm = metrics.local_best_response_value(game, tree, policy, metrics.LBRRules(("FC",)))
+  calm = contrib.local_best_response_value(game, tree, policy, metrics.LBRRules(("FC",)))
   assert played.mean - calm.mean > 1.3 * played.half_width
 
 
@@ -211,10 +218,10 @@ def test_what_is_refused():
   game, tree = small()
   policy = random_policy(tree, np.random.default_rng(0), 0.3)
   with pytest.raises(TypeError, match="must be a Holdem"):
-    metrics.local_best_response_value(games.make("leduc_poker"), tree, policy)
+    contrib.local_best_response_value(games.make("leduc_poker"), tree, policy)
   with pytest.raises(ValueError, match="num_hands=5 must be even"):
-    metrics.local_best_response(game, metrics.TreeStrategy(tree, policy), num_hands=5)
+    metrics.local_best_response(game, contrib.TreeStrategy(tree, policy), num_hands=5)
   with pytest.raises(ValueError, match="rounds="):
     metrics.LBRRules(("CX",))
   with pytest.raises(ValueError, match="tree"):
-    metrics.local_best_response_value(small("JQKA")[0], tree, policy)
+    contrib.local_best_response_value(small("JQKA")[0], tree, policy)

@@ -7,7 +7,7 @@ import pytest
 
 import games
 import solvers
-from games.origin import check_tree_of
+from games.tabulate import check_tree_of, origin_of
 from rebel_jax import open_spiel
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
 from solvers.resolving import graft
@@ -47,6 +47,25 @@ def solve_batch(game, trees):
 def test_a_tree_of_another_game_of_the_same_shape_is_refused(use):
   with pytest.raises(ValueError, match=r"tree is not of .*num_dice=1.*: its payoffs"):
     use(GAME)
+
+
+@pytest.mark.parametrize(
+  ("name", "one", "other"),
+  [
+    ("leduc_poker", {}, {"bets": ((1,), (2,))}),
+    ("river_endgame_holdem", {"bets": "50%"}, {"bets": "75%"}),
+    ("river_endgame_holdem", {"big_blind": 50}, {"big_blind": 100}),
+  ],
+)
+def test_sizes_of_bets_tell_games_apart(name, one, other):
+  """Their trees have the same shape, and the same tables."""
+  one, same, other = (games.make(name, **x) for x in (one, one, other))
+  assert (origin_of(one) == origin_of(same)).all()
+  assert (origin_of(one) != origin_of(other)).tolist() == [True, False, False]
+  if name == "leduc_poker":
+    trees = [games.build_public_tree(x) for x in (one, other)]
+    with pytest.raises(ValueError, match="part is of another game than tree: parameters differ"):
+      solvers.Placer(trees[0]).places(trees[1])
 
 
 def test_what_is_made_of_a_tree_is_of_its_game():

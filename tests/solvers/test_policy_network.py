@@ -14,8 +14,8 @@ from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import policy
 from rebel_jax.training.targets.target import Learner, Networks
 from solvers.search.batch import node_beliefs, sample_stop
-from solvers.search.policy_start import policy_from_network, policy_targets
-from solvers.search.subgames import add_node_features, find_subgames, stack_subgames
+from solvers.search.starts import policy_from_network, policy_targets
+from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 
@@ -33,7 +33,7 @@ class Case:
 
   def __init__(self, name, seed=0):
     self.game = GAMES[name]()
-    self.table = add_node_features(self.game, stack_subgames(self.subgames()))
+    self.table = stack_subgames(self.subgames(), features_of=self.game)
     self.tree = jax.tree.map(lambda x: jnp.asarray(x)[0], self.table.trees)
     self.features = jnp.asarray(self.table.node_features)[0]
     rng = np.random.default_rng(seed)

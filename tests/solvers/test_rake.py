@@ -10,7 +10,6 @@ import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, betting, evaluate
 from games.poker.lines import Follower, make_lines
-from games.poker.notation import beliefs_of
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 RAKE, CAP = 0.1, 3  # the cap is 15 chips of the pot of 20, less than that of 60
@@ -20,7 +19,7 @@ def make(board, deals, rake=RAKE):
   deck = Deck(ranks="TJQKA", suits="shd")
   rules = Betting((60, 60), (10, 10), 2, rake=rake, rake_cap=CAP)
   whole = Holdem(deck=deck, board=deck.parse(board), deals=deals, rules=rules, bets=ONE_BET)
-  return whole.only(beliefs_of(("AA,KQs,JTs", "TT,AJs:0.5,KK"), whole))
+  return whole.only(whole.beliefs(("AA,KQs,JTs", "TT,AJs:0.5,KK")))
 
 
 def won(game, state, player):

@@ -140,7 +140,7 @@ BAD = [
   (lambda: solve(initial_policy=with_entry(np.inf)), "initial_policy holds NaN or infinite"),
   (lambda: solvers.discounted_cfr(alpha=float("nan")), "alpha=nan .*number"),
   (lambda: solvers.discounted_cfr(gamma="2"), "gamma='2' must be a number"),
-  (lambda: solvers.discounted_cfr(gamma=INF), "gamma=inf must be a number, and finite"),
+  (lambda: solvers.discounted_cfr(gamma=INF), "gamma=inf must be a number that is finite"),
   (lambda: solvers.warm_started(solvers.linear_cfr(), num_iterations=0), "num_iterations=0"),
   (lambda: solvers.make_algorithm("linear"), r"algorithm='linear' is unknown \(did you mean"),
   (lambda: solvers.make_algorithm("cfr_plus(gamma=1)", "rule"), "rule=.*'gamma=1'.*averaging, alt"),

@@ -168,16 +168,14 @@ def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
     beliefs: `[P, H]` at the start.
 
   Returns:
-    `[G, num_cards]` the card that each card becomes, the identity first. The identity alone where
-    `with_bet` added a bet.
+    `[G, num_cards]` the card that each card becomes, the identity first.
   """
   cards = game.deck.renamings
   moved = moved_hands(game, cards)
   likely = np.where(moved == NONE, 0.0, beliefs[:, moved])  # [P, renamings, H]
   same = np.isclose(likely, beliefs[:, None], rtol=_TOLERANCE, atol=0).all(axis=(0, 2))
   board = np.isin(np.arange(game.deck.num_cards), game.board)
-  found = cards[same & (board[cards] == board).all(axis=1)]
-  return found[:1] if game.parameters()["added_bets"] else found
+  return cards[same & (board[cards] == board).all(axis=1)]
 
 
 def dead_suits(deck: Deck, board: Sequence[int], to_come: int) -> np.ndarray:
@@ -192,11 +190,11 @@ def dead_suits(deck: Deck, board: Sequence[int], to_come: int) -> np.ndarray:
 def card_groups(game: Holdem) -> np.ndarray:
   """Returns for each card the lowest that it can change places with: `[num_cards]`.
 
-  Cards of the board stay where they are, and so do cards after whose deal a bet was added.
+  Cards of the board stay where they are.
   """
   deck = game.deck
   dead = dead_suits(deck, game.board, sum(game.deals))[deck.suit_of]
-  fixed = np.isin(np.arange(deck.num_cards), [*game.board, *game.named_cards])
+  fixed = np.isin(np.arange(deck.num_cards), game.board)
   group = np.arange(deck.num_cards)
   for rank in np.unique(deck.rank_of):
     cards = np.flatnonzero((deck.rank_of == rank) & dead & ~fixed)
@@ -229,7 +227,7 @@ def find_alike(game: Holdem, beliefs: np.ndarray) -> Alike:
   suits = suit_permutations(game, beliefs)
   moved = moved_hands(game, suits)
   group = card_groups(game)
-  hands = None if game.parameters()["added_bets"] else alike_hands(game, beliefs, group)
+  hands = alike_hands(game, beliefs, group)
   if hands is None or (game.deals and len(np.unique(moved.min(axis=0))) <= len(np.unique(hands))):
     return Alike(suits, moved, None)
   first, second = np.nonzero(np.triu(group[:, None] == group, 1))

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.arrays import checked, integers
+from games.arrays import checked
 from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
@@ -28,7 +28,6 @@ from games.poker.lines.boards import (
   enumerate_boards,
   find_alike,
   hand_classes,
-  moved_hands,
   parent_columns,
   say_permutations,
 )
@@ -287,28 +286,22 @@ class Lines:
 
 
 @checked
-def make_lines(game: Holdem, *, permutations: np.ndarray | None = None) -> tuple[Lines, LineMap]:
+def make_lines(game: Holdem) -> tuple[Lines, LineMap]:
   """Writes a spot out as lines of betting, and returns what they stand for.
 
   Args:
     game: hold'em of which cards are dealt one by one, without bets that `with_bet` added.
-    permutations: `[G, num_cards]` of suits that change nothing, the identity first; None for all.
 
   Raises:
     ValueError: the game is of another kind.
   """
-  if not isinstance(game, Holdem) or any(k != 1 for k in game.deals):
+  if any(k != 1 for k in game.deals):
     raise ValueError(f"game={game!r} must be hold'em whose cards to come are dealt one by one")
   if game.parameters()["added_bets"] or game.every_hand:
     raise ValueError(f"game={game!r} must have no added bets and no fresh boards")
   rows = np.asarray(game.prior(), float)
   shapes, nodes = betting_lines(game)
-  if permutations is None:
-    alike = find_alike(game, rows)
-  else:
-    last = game.deck.num_cards - 1
-    permutations = integers("permutations", permutations, 0, last, ndim=2)
-    alike = Alike(permutations, moved_hands(game, permutations), None)
+  alike = find_alike(game, rows)
   boards = enumerate_boards(game, alike)
   streets: list[Street] = []
   classes: list[tuple[Classes, Classes]] = []
@@ -358,12 +351,10 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
   first, last = boards.groups[number]
   held = holds(game.hole_cards, game.deck.num_cards)  # [H, C]
   hands = [own.lists[number] for own in classes]
-  cards: Any = []
-  sizes: Any = []
-  holding: Any = []
-  twins: Any = []
-  for p, own in enumerate(classes):
-    width, other = len(hands[p]), hands[1 - p]
+
+  def side(p: int) -> tuple[np.ndarray, ...]:
+    """Returns a player's `cards`, `size`, `holding` and `twin`."""
+    own, width, other = classes[p], len(hands[p]), hands[1 - p]
     place = np.where(own.column == NONE, NONE, own.column - own.starts[:, None])[first:last]
     named = own.hand[own.starts[first] :][: (last - first) * width].reshape(-1, width)
     if alike.hands is None:  # a board leaves all hands of a class, or none
@@ -371,33 +362,26 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
     table = np.zeros((len(place), width, held.shape[1]))
     row, hand = np.nonzero(place != NONE)
     np.add.at(table, (row, place[row, hand]), held[hand])
-    cards.append(game.hole_cards[named])
-    holding.append(table)
-    sizes.append(table.sum(axis=2) / 2)
     found = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
-    twins.append(np.where(other[found] == hands[p], found, len(other)))
-  return Group(
-    (cards[0], cards[1]),
-    (sizes[0], sizes[1]),
-    (holding[0], holding[1]),
-    (twins[0], twins[1]),
-    None if strengths is None else _final(game, classes, (first, last), strengths),
-    last - first,
-    bool(all((x <= 1).all() for x in sizes)),
-    len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all()),
-  )
+    twin = np.where(other[found] == hands[p], found, len(other))
+    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin
+
+  cards, size, holding, twin = zip(side(0), side(1))
+  shown: Any = None
+  if strengths is not None:
+    shown = Final(*zip(*(_final(game, own, (first, last), strengths) for own in classes)))
+  plain = bool(all((x <= 1).all() for x in size))
+  same = len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all())
+  return Group(cards, size, holding, twin, shown, last - first, plain, same)
 
 
-def _final(game, classes, rows: tuple[int, int], strengths) -> Final:
-  strength: Any = []
-  member: Any = []
-  for own in classes:
-    stop = own.starts[rows[1]] if rows[1] < len(own.starts) else len(own.hand)
-    named = own.hand[own.starts[rows[0]] : stop].reshape(rows[1] - rows[0], -1)
-    found = np.take_along_axis(strengths[slice(*rows)], np.maximum(named, 0), axis=1)
-    strength.append(np.where(named == NONE, -1, found))
-    member.append(_by_card(game, own, rows, named.shape[1], strengths))
-  return Final((strength[0], strength[1]), (member[0], member[1]))
+def _final(game, own: Classes, rows: tuple[int, int], strengths) -> tuple[np.ndarray, np.ndarray]:
+  """Returns one player's part of `Final`."""
+  stop = own.starts[rows[1]] if rows[1] < len(own.starts) else len(own.hand)
+  named = own.hand[own.starts[rows[0]] : stop].reshape(rows[1] - rows[0], -1)
+  found = np.take_along_axis(strengths[slice(*rows)], np.maximum(named, 0), axis=1)
+  member = _by_card(game, own, rows, named.shape[1], strengths)
+  return np.where(named == NONE, -1, found), member
 
 
 def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -> np.ndarray:
@@ -503,6 +487,7 @@ class Follower:
     return np.where(place.hands == NONE, NONE, own[place.hands])
 
 
+@checked
 def expand_policy(
   lines: Lines, spot: LineMap, policy: Sequence[Any], tree: PublicTree
 ) -> np.ndarray:

@@ -43,10 +43,11 @@ def make_examples(
   trees, features = searched.trees, searched.node_features
   assert features is not None
 
-  def find(tree, features, beliefs, policy):
-    return policy_targets(make_problem(tree, beliefs), features, policy, network.num_actions)
-
-  found = jax.vmap(find)(trees, features, searched.beliefs, searched.average_policy)
+  found = jax.vmap(
+    lambda tree, features, beliefs, policy: policy_targets(
+      make_problem(tree, beliefs), features, policy, network.num_actions
+    )
+  )(trees, features, searched.beliefs, searched.average_policy)
   found = found._replace(valid=found.valid & searched.active[:, None])
   (features, beliefs, legal), policy, valid = jax.tree.map(
     lambda x: x.reshape(-1, *x.shape[2:]), found

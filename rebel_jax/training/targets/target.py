@@ -79,16 +79,15 @@ def _cosine_decay(steps: int) -> optax.GradientTransformation:
   Optax's schedule takes a number of steps that is known when it is compiled.
   """
 
-  def init(params: Any) -> Decay:
-    return Decay(jnp.zeros((), jnp.int32), jnp.full((), max(steps, 1), jnp.int32))
-
   def update(updates: Any, state: Decay, params: Any = None) -> tuple[Any, Decay]:
     done = jnp.minimum(state.taken / state.steps, 1.0)
     left = 0.5 * (1.0 + jnp.cos(jnp.pi * done))
     scaled = jax.tree.map(lambda x: x * left.astype(x.dtype), updates)
     return scaled, state._replace(taken=state.taken + 1)
 
-  return optax.GradientTransformation(init, update)
+  return optax.GradientTransformation(
+    lambda params: Decay(jnp.zeros((), jnp.int32), jnp.full((), max(steps, 1), jnp.int32)), update
+  )
 
 
 class LearnerStats(NamedTuple):

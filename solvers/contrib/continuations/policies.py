@@ -15,14 +15,16 @@ from solvers.algorithms.named import cfr_plus
 from solvers.contrib.continuations.extended import with_continuations
 from solvers.contrib.continuations.pair_values import check_pairs, pair_values
 from solvers.metrics.policies import best_response, check_whole
-from solvers.resolving.graft import Placer
+from solvers.resolving import Placer
 from solvers.solve import solve
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 
 
 @validation.checked
-def biased_policy(tree: PublicTree, policy: Array, factors: Mapping[int, float]) -> jax.Array:
+def biased_policy(
+  tree: PublicTree, policy: Array, factors: Mapping[int, validation.Weight]
+) -> jax.Array:
   """Multiplies the probability of each move by its action's factor, and renormalises.
 
   So Modicum and Pluribus make continuations of a blueprint: towards folding, calling and raising
@@ -43,9 +45,6 @@ def biased_policy(tree: PublicTree, policy: Array, factors: Mapping[int, float])
   """
   validation.check_unstacked(tree)
   validation.check_policy("policy", tree, policy)
-  for action, factor in factors.items():
-    if not (np.isfinite(factor) and factor >= 0):
-      raise ValueError(f"factors say {factor} for action {action}; a factor is zero or positive")
   of_node = np.ones(tree.num_nodes)
   for action, factor in factors.items():
     of_node[np.asarray(tree.action) == action] = factor

@@ -6,16 +6,15 @@ from typing import NamedTuple
 import numpy as np
 
 from games import Game, PublicTree, stack_trees
-from games.origin import check_tree_of
 from games.public_tree import CHANCE, Array
+from games.tabulate import check_tree_of
 from solvers import validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import cfr_plus
 from solvers.contrib.continuations.extended import Extended, with_continuations
 from solvers.contrib.continuations.pair_values import check_pairs
 from solvers.contrib.continuations.policies import leaf_tables
-from solvers.resolving.graft import Placer
-from solvers.resolving.refine import posteriors, subtree
+from solvers.resolving import Placer, posteriors, subtree
 from solvers.solve import solve_batch
 from solvers.sweeps.problem import Lock
 

@@ -17,7 +17,8 @@ from games.arrays import one
 from games.public_tree import Array
 from solvers import tuning
 from solvers.algorithms.wrappers import Promises
-from solvers.growing.simulate import draw, sample_index
+from solvers.growing.gt_cfr import Asked
+from solvers.growing.simulate import sample_index
 from solvers.growing.states import GTCFR, StateFunction
 
 
@@ -180,20 +181,6 @@ class ChainSearch(NamedTuple):
   here: PublicState
 
 
-class AskedState(NamedTuple):
-  """One of a search's questions: a public belief state; see `Asked`.
-
-  Attributes:
-    here: the public state.
-    beliefs: `[P, H]` there, player 0's first; none where an infostate is not possible.
-    total: `[]` how many questions there were.
-  """
-
-  here: PublicState
-  beliefs: jax.Array
-  total: jax.Array
-
-
 class Found(NamedTuple):
   """The result of a search.
 
@@ -210,7 +197,7 @@ class Found(NamedTuple):
   root_values: jax.Array
   root_mass: jax.Array
   left: Left
-  asked: AskedState
+  asked: Asked
 
 
 class How(NamedTuple):
@@ -234,17 +221,15 @@ class Ground(Protocol):
       none.
   """
 
-  @property
-  def rules(self) -> Game: ...
-
-  @property
-  def child(self) -> jax.Array | None: ...
+  rules: Any
+  child: Any = None
 
   def nothing(self) -> Left:
     """Returns the empty result, before the first search of a game."""
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
     """Returns the grounds for searches from states `roots` `[B, S]`, and which are theirs `[B]`."""
+    return [(self, jnp.ones(len(roots), bool))]
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     """Makes one search, here or in a part."""
@@ -340,7 +325,7 @@ class Standing(NamedTuple):
 def deal(rules: Game, key: jax.Array) -> Standing:
   """Begins a game: returns its first decision."""
   pair_key, chance_key = jax.random.split(key)
-  numbers, here = draw(pair_key, 2), beginning(rules)
+  numbers, here = jax.random.uniform(pair_key, (2,)), beginning(rules)
   prior = jnp.asarray(rules.prior()) * jnp.ones(())
   met = rules.compatible_mass(here.state[None], prior[1:], 0)[0]
   first = sample_index(numbers[0], prior[0] * met)
@@ -372,7 +357,7 @@ def play_on(
     The next decision or end, and whether the game is over.
   """
   move_key, chance_key = jax.random.split(key)
-  numbers, here = draw(move_key, 2), standing.here
+  numbers, here = jax.random.uniform(move_key, (2,)), standing.here
   player = one(rules.actor, here.state)
   held = standing.hands[player]
   moves = one(rules.moves_of, here.state, here.possible)
@@ -428,7 +413,9 @@ def _past_chance(rules: Game, standing: Standing, key: jax.Array) -> Standing:
     hands = rules.held_after(state, actions, hands)
     both = jnp.take_along_axis(after, hands[..., None], axis=2).all(axis=(1, 2))
     fits = both & one(rules.legal_actions, standing.here.state)
-    chosen = sample_index(draw(now)[()], jnp.where(fits, rules.chance(state, actions)[0], 0.0))
+    chosen = sample_index(
+      jax.random.uniform(now), jnp.where(fits, rules.chance(state, actions)[0], 0.0)
+    )
     return _take(rules, standing, chosen), key
 
   def at_chance(carry):

@@ -10,7 +10,7 @@ alone, so that all of them can be made beforehand, those further down the tree a
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +25,15 @@ from games import (
   stack_trees,
   tabulate,
 )
-from games.arrays import checked
+from games.arrays import Positive, checked
 from games.public_tree import Array, largest_payoff
 from games.tabulate import NodeInfo, children_of
 from solvers import tuning, validation
 from solvers.growing.continual.chain import (
-  AskedState,
   ChainSearch,
   ChainStart,
   Found,
+  Ground,
   How,
   Left,
   PublicState,
@@ -43,10 +43,10 @@ from solvers.growing.continual.chain import (
   next_starts,
   search_each,
 )
-from solvers.growing.gt_cfr import ByRules, Grown, OnTree, grow, most_nodes
+from solvers.growing.gt_cfr import Asked, ByRules, Grown, OnTree, grow, most_nodes
 from solvers.growing.states import GTCFR, StateFunction
 from solvers.metrics.histories import Histories, public_histories
-from solvers.resolving.graft import Placer
+from solvers.resolving import Placer
 from solvers.xla import Programs, work_on_trees
 
 # A part has at most this share of the nodes of the whole.
@@ -72,7 +72,7 @@ class Parts(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class TreeGround:
+class TreeGround(Ground):
   """A `Ground` of a written-out tree, whose nodes are the places of all searches.
 
   Attributes:
@@ -103,9 +103,8 @@ class TreeGround:
     return Left(none, beginning(self.rules), None, rows, rows, known)
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
-    everywhere = jnp.ones(len(roots), bool)
     if self.parts is None:
-      return [(self, everywhere)]
+      return super().kinds(roots)
     small = jnp.asarray(self.parts.part)[roots[:, 0]] >= 0
     return [(self, ~small), (_Part(self), small)]
 
@@ -122,15 +121,21 @@ class TreeGround:
 
   def found(self, row: ChainSearch, grown: Grown) -> Found:
     """Returns the result of a search by the nodes of the whole tree."""
-    node = row.here.state[0].astype(jnp.int32)
-    left = Left(node, row.here, None, grown.values, grown.reach, grown.known)
-    here, asked = grown.asked.node, grown.asked
+    here = grown.asked.here
     possible = jnp.ones((2, self.tree.num_infostates), bool)
     if self.tree.possible is not None:
       possible = jnp.asarray(self.tree.possible)[here]
-    asked_of = AskedState(PublicState(here[None], possible), asked.beliefs, asked.total)
-    values = grown.values[:, node]
-    return Found(grown.policy, values, grown.root_values, grown.root_mass, left, asked_of)
+    asked = grown.asked._replace(here=PublicState(here[None], possible))
+    return _found(row, grown, row.here.state[0].astype(jnp.int32), None, asked)
+
+
+def _found(
+  row: ChainSearch, grown: Grown, place: jax.Array, child: jax.Array | None, asked: Asked
+) -> Found:
+  """Returns the result of a search for the decision at a place of its store."""
+  left = Left(place, row.here, child, grown.values, grown.reach, grown.known)
+  values = grown.values[:, place]
+  return Found(grown.policy, values, grown.root_values, grown.root_mass, left, asked)
 
 
 class _Part(NamedTuple):
@@ -156,14 +161,14 @@ class _Part(NamedTuple):
       values=put(grown.values),
       reach=put(grown.reach),
       known=put(grown.known),
-      asked=grown.asked._replace(node=places[grown.asked.node].astype(jnp.int32)),
+      asked=grown.asked._replace(here=places[grown.asked.here].astype(jnp.int32)),
     )
     return ground.found(row, spread)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RulesGround:
+class RulesGround(Ground):
   """A `Ground` of rules by which searches make their trees.
 
   Attributes:
@@ -174,7 +179,6 @@ class RulesGround:
   rules: Game = dataclasses.field(metadata={"static": True})
   capacity: int = dataclasses.field(metadata={"static": True})
 
-  child = None
   num_subgames = None  # nobody has counted the states that a search may be about
 
   @classmethod
@@ -189,20 +193,14 @@ class RulesGround:
     none = jnp.full((), -1, jnp.int32)
     return Left(none, beginning(rules), child, rows, rows, jnp.zeros((2, self.capacity), bool))
 
-  def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
-    return [(self, jnp.ones(len(roots), bool))]
-
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     (root, path, beliefs, promises), rules = row.start, self.rules
-    start = ByRules(*root, path, beliefs, promises, rules, self.capacity, rules.num_infostates == 1)
+    start = ByRules(*root, path, beliefs, promises, rules, self.capacity)
     grown = grow(start, key, params, rounds, how.search, network=how.network)
-    tree, place = grown.tree, grown.current.astype(jnp.int32)
-    left = Left(place, row.here, tree.child, grown.values, grown.reach, grown.known)
-    node, asked = grown.asked.node, grown.asked
-    here = PublicState(tree.state[node], tree.possible[node])
-    asked_of = AskedState(here, _allowed(asked.beliefs, here.possible), asked.total)
-    values = grown.values[:, place]
-    return Found(grown.policy, values, grown.root_values, grown.root_mass, left, asked_of)
+    tree, asked = grown.tree, grown.asked
+    here = PublicState(tree.state[asked.here], tree.possible[asked.here])
+    asked = asked._replace(here=here, beliefs=_allowed(asked.beliefs, here.possible))
+    return _found(row, grown, grown.current.astype(jnp.int32), tree.child, asked)
 
 
 def _allowed(beliefs: jax.Array, possible: jax.Array) -> jax.Array:
@@ -259,7 +257,6 @@ def _part_roots(tree: PublicTree, share: float) -> list[int]:
   return np.flatnonzero(first & (kind <= CHANCE) & (parent >= 0)).tolist()
 
 
-_CHAINS = ("own", "single")
 # Room of the trees of searches of which no more than so many nodes are ahead: most are near the
 # end of the game, and what they find does not depend on their room.
 _ROOM = (48, 384)
@@ -275,8 +272,8 @@ def resolved_policies(
   seeds: Sequence[int] = (0,),
   network: StateFunction | None = None,
   params: Any = None,
-  chain: str = "own",
-  batch_size: int | None = None,
+  chain: Literal["own", "single"] = "own",
+  batch_size: Positive | None = None,
   progress: Progress | None = None,
 ) -> np.ndarray:
   """Returns the policy of an agent that searches at every decision, for each seed: `[S, N, H]`.
@@ -295,8 +292,6 @@ def resolved_policies(
   Raises:
     ValueError: `chain` or `batch_size` is not allowed, or `tree` is of another game or cut off.
   """
-  if chain not in _CHAINS:
-    raise ValueError(f"chain={validation.short(chain)} must be one of: {', '.join(_CHAINS)}")
   validation.check_unstacked(tree)
   if tree.depth_limited:
     raise ValueError(
@@ -304,7 +299,7 @@ def resolved_policies(
     )
   ground = tree_ground(game, tree)
   histories = public_histories(ground.rules, max_histories=tree.num_nodes)
-  whole = jax.tree.map(jnp.asarray, ground)
+  whole = jax.device_put(ground)
   settings = dict(network=network, params=params, batch_size=batch_size, progress=progress)
   found = _policies(lambda size: whole, histories, search, seeds, chain=chain, **settings)
   nodes, info = histories.state[:, 0], ground.rules.tables.info
@@ -329,7 +324,7 @@ def history_policies(
   seeds: Sequence[int] = (0,),
   network: StateFunction | None = None,
   params: Any = None,
-  batch_size: int | None = None,
+  batch_size: Positive | None = None,
   progress: Progress | None = None,
 ) -> np.ndarray:
   """Returns the policy of an agent that searches at every decision, for each seed.
@@ -372,9 +367,7 @@ def _policies(
   progress: Progress | None,
 ) -> np.ndarray:
   """Computes `history_policies`; `ground_of` is of the number of histories ahead."""
-  batch_size = validation.check_integer(
-    "batch_size", tuning.pieces().chains if batch_size is None else batch_size
-  )
+  batch_size = batch_size or tuning.pieces().chains
   seeds = validation.check_places("seeds", seeds, validation.MAX_COUNT).tolist()
   sizes, how = histories.sizes, How(search.of_any_length(), network)
   decisions = np.flatnonzero(histories.kind < CHANCE)
@@ -403,13 +396,15 @@ def _policies(
         states = histories.state[nodes]
         found = search_some(
           ground,
-          jax.tree.map(lambda *x: np.stack(x), *(waiting[job] for job in filled)),
-          PublicState(states, histories.possible[nodes]),
+          ChainSearch(
+            jax.tree.map(lambda *x: np.stack(x), *(waiting[job] for job in filled)),
+            PublicState(states, histories.possible[nodes]),
+          ),
           _keys(jnp.stack([jax.random.key(seeds[i]) for _, i in filled]), states),
           np.arange(batch_size) < len(some),
-          search.rounds,
-          params,
           how=how,
+          rounds=search.rounds,
+          params=params,
         )
         policy = np.asarray(found.policy)
         jobs_below = [(r, n, s) for r, (s, _) in enumerate(some) for n in below.get(s, ())]
@@ -454,14 +449,7 @@ def _next_starts(
   return next_starts(ground, jax.tree.map(lambda x: x[rows], left), here, since, searcher)
 
 
-def _search(
-  ground: Any, start: Any, here: Any, keys: Any, active: Any, rounds: Any, params: Any, *, how: How
-) -> Found:
-  about = ChainSearch(start, here)
-  return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
-
-
-_search_some = Programs(_search, static_argnames="how")
+_search_some = Programs(search_each, static_argnames="how")
 _keys = jax.jit(jax.vmap(decision_key))
 
 

@@ -214,7 +214,8 @@ class HiddenProblem(InsertedProblem):
 
   def is_frontier(self) -> jax.Array:
     tree = self.tree
-    left = (tree.open.any(axis=1) & ~self._there.any(axis=1)).any(axis=1)
+    there = self.after < tree.num_nodes * self.num_infostates  # [C, M, H] moves in the tree
+    left = (tree.open.any(axis=1) & ~there.any(axis=1)).any(axis=1)
     return tree.frontier | (self.interior & left)
 
   def leaf_rows(self, levels: Levels) -> jax.Array:
@@ -300,11 +301,6 @@ class HiddenProblem(InsertedProblem):
   def _widened(self, rows: jax.Array) -> jax.Array:
     """Returns rows `[n, K]` over all infostates, zero in those that are not present: `[n, H]`."""
     return jnp.pad(rows, ((0, 0), (0, self.num_infostates - rows.shape[1])))
-
-  @property
-  def _there(self) -> jax.Array:
-    """Which moves are in the tree: `[C, M, H]`."""
-    return self.after < self.tree.num_nodes * self.num_infostates
 
   def _over_blocks(
     self,

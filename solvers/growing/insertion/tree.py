@@ -49,7 +49,6 @@ class InsertedTree:
       the network's where it was asked when the node joined; `[C, 0]` otherwise.
     game: the rules.
     width: how many children join at most in a simulation.
-    asks_once: whether the network is asked when a node joins and never again.
   """
 
   count: jax.Array  # []
@@ -70,7 +69,6 @@ class InsertedTree:
   values: jax.Array  # [C, P] or [C, 0]
   game: Game = dataclasses.field(metadata={"static": True})
   width: int = dataclasses.field(metadata={"static": True})
-  asks_once: bool = dataclasses.field(metadata={"static": True})
 
   @property
   def capacity(self) -> int:
@@ -83,6 +81,10 @@ class InsertedTree:
     return self.possible.shape[-1]
 
   grows = True
+
+  @property
+  def asks_once(self) -> bool:
+    return self.num_infostates == 1
 
   # What algorithms ask of a tree's arrays.
 
@@ -196,8 +198,6 @@ def plant(
   capacity: int,
   dtype: Any,
   width: int = 1,
-  *,
-  asks_once: bool = False,
 ) -> InsertedTree:
   """Returns the tree of one node, `state` `[S]`.
 
@@ -207,7 +207,7 @@ def plant(
     possible: `[P, H]` infostates there.
     capacity: of the arrays.
     dtype: of numbers that are not integers.
-    width, asks_once: see `InsertedTree`.
+    width: see `InsertedTree`.
   """
   state = jnp.asarray(state)
   num_actions, num_infostates = game.num_actions, game.num_infostates
@@ -232,7 +232,6 @@ def plant(
     values=jnp.zeros((capacity, 2 if num_infostates == 1 else 0), dtype),
     game=game,
     width=width,
-    asks_once=asks_once,
   )
   rows = {
     "state": state[None],

@@ -9,7 +9,6 @@ these sums for all lines at once (`walk.cc`): in 32 bits on a CPU. Tables have a
 one where these are alike (`Group`).
 """
 
-import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +19,12 @@ from jax import lax
 from games.poker.lines.lines import Final, Group
 from solvers import native, tuning
 from solvers.sweeps import showdowns
-from solvers.sweeps.showdowns import SortedShowdowns, sort_between
+from solvers.sweeps.showdowns import SortedShowdowns, product, sort_between
 
 _MAX_DENSE = 2**17  # entries of a table of the players' hands
 _SOURCE = Path(__file__).with_name("walk.cc")
 _MOST_CARDS = 8  # of the hands of a class: two ranks in four suits
 _BY_CARD = 2.5  # sums by card where a table has so many times their entries
-_product = functools.partial(jnp.einsum, precision=lax.Precision.HIGHEST)
 
 
 class Folds(NamedTuple):
@@ -200,7 +198,7 @@ def fold_table(group: Group, player: int, dtype: Any) -> jax.Array:
   """Returns how many hands of the other's classes share no card: `[D, J of the other, J]`."""
   other = 1 - player
   holding = jnp.asarray(group.holding[other], dtype)
-  shared = _product("djc,dhc->djh", holding, _held(group, player, dtype))
+  shared = product("djc,dhc->djh", holding, _held(group, player, dtype))
   twin = jnp.asarray(group.twin[player])
   own = jnp.arange(group.width(other), dtype=twin.dtype)[:, None] == twin[None]
   return jnp.asarray(group.size[other], dtype)[..., None] - shared + own[None].astype(dtype)
@@ -258,8 +256,8 @@ def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
 def _by_board(rows: jax.Array, tables: jax.Array) -> jax.Array:
   """Returns products on each board: `[T, B, J]` and `[B or 1, J, W]` to `[T, B, W]`."""
   if len(tables) > 1:
-    return _product("tbj,bjw->tbw", rows, tables)
-  flat = _product("tj,jw->tw", rows.reshape(-1, rows.shape[-1]), tables[0])
+    return product("tbj,bjw->tbw", rows, tables)
+  flat = product("tj,jw->tw", rows.reshape(-1, rows.shape[-1]), tables[0])
   return flat.reshape(*rows.shape[:2], -1)
 
 
@@ -276,7 +274,7 @@ def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
   rows = jnp.swapaxes(reach, 0, 1)
   assert ends.showdowns is not None
   if isinstance(ends, Dense):
-    values = _product("btj,bjh->bth", rows, ends.showdowns[player])
+    values = product("btj,bjh->bth", rows, ends.showdowns[player])
   else:
     values = showdowns.showdown_values(ends.showdowns[player], rows)
   return jnp.swapaxes(values, 0, 1)

@@ -19,6 +19,7 @@ from solvers import tuning
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import Ends, Folds, form_of, join_ends, make_folds, make_showdowns
 from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem, undeal
+from solvers.sweeps.problem import Lock
 
 AXIS = "boards"  # of a mesh of devices that share the chunks of each part
 _STATIC = {"static": True}
@@ -58,8 +59,8 @@ class Part:
 
   def ends(self, index: Any) -> Ends:
     """Returns folds and showdowns of a chunk."""
-    folds, shared = _at((self.folds, self.shared), index if self.group.alone else 0)
-    return join_ends(self.group, folds, _at(self.showdowns, index), shared)
+    folds, shared = at((self.folds, self.shared), index if self.group.alone else 0)
+    return join_ends(self.group, folds, at(self.showdowns, index), shared)
 
 
 @jax.tree_util.register_dataclass
@@ -73,6 +74,7 @@ class PartedProblem:
     stakes, rakes: of its levels.
     parts: its boards.
     levels: its levels, static; their street is 0.
+    floor: what players are held to on it, or None.
   """
 
   top: LinesProblem
@@ -81,6 +83,7 @@ class PartedProblem:
   rakes: tuple[Any, ...] | None
   parts: tuple[Part, ...]
   levels: tuple[LineLevel, ...] = dataclasses.field(metadata=_STATIC)
+  floor: Lock | None = None
 
   @property
   def num_rows(self) -> int:
@@ -89,10 +92,10 @@ class PartedProblem:
 
   def chunk(self, part: Part, index: Any) -> LinesProblem:
     """Returns the problem of a chunk of boards."""
-    belief = _at(part.belief, index)
+    belief = at(part.belief, index)
     street = Street(belief, None, None, (part.group,))
     lines = Lines(self.stakes, self.rakes, (street,), self.levels)
-    return LinesProblem(lines, ((part.ends(index),),))
+    return LinesProblem(lines, ((part.ends(index),),), self.floor)
 
   def arrivals(self, reach: Levels) -> jax.Array:
     """Returns a player's reach in the columns before the last deal: `[W above, n]`."""
@@ -100,8 +103,8 @@ class PartedProblem:
 
   def deal(self, part: Part, index: Any, arrivals: jax.Array, player: int) -> jax.Array:
     """Returns reach at the start of the last round on a chunk of boards: `[n, W]`."""
-    rows = arrivals.at[_at(part.parent[player], index)].get(mode="promise_in_bounds")
-    return jnp.where(_at(part.belief[player], index)[None] > 0, rows.T, 0.0)
+    rows = arrivals.at[at(part.parent[player], index)].get(mode="promise_in_bounds")
+    return jnp.where(at(part.belief[player], index)[None] > 0, rows.T, 0.0)
 
   def collect(self, values: list[jax.Array], player: int) -> jax.Array:
     """Returns the leaves' values of `top` from those of parts, each `[K, W, n]`."""
@@ -149,14 +152,16 @@ def layout(problem: PartedProblem) -> PartedProblem:
     )
     for part in problem.parts
   )
-  rakes = None if problem.rakes is None else same
-  return dataclasses.replace(problem, top=same, street=same, stakes=same, rakes=rakes, parts=parts)
+  rakes, floor = (None if x is None else same for x in (problem.rakes, problem.floor))
+  return dataclasses.replace(
+    problem, top=same, street=same, stakes=same, rakes=rakes, parts=parts, floor=floor
+  )
 
 
-def make_parted_problem(lines: Lines, shares: int = 1) -> PartedProblem:
+def make_parted_problem(lines: Lines, shares: int = 1, lock: Lock | None = None) -> PartedProblem:
   """Returns the problem of lines of more than one round of betting.
 
-  Each part has a multiple of `shares` chunks.
+  Each part has a multiple of `shares` chunks; a lock is as of `make_lines_problem`.
   """
   lines = jax.tree.map(jnp.asarray, lines)
   last = len(lines.streets) - 1
@@ -172,7 +177,15 @@ def make_parted_problem(lines: Lines, shares: int = 1) -> PartedProblem:
   # The columns of the last round are kept in parts alone.
   deal = Street(street.belief, None, street.children, ())
   stakes = lines.stakes[first:]
-  return PartedProblem(make_lines_problem(top), deal, stakes, below, tuple(parts), levels)
+  held = floor = None
+  if lock is not None:
+    cut, stops = top.num_nodes, np.cumsum([level.size for level in levels])[:-1]
+    held = jax.tree.map(lambda x: x[:cut], lock)
+    rows = jax.tree.map(lambda x: jnp.asarray(x, lines.dtype)[cut:], lock)
+    floor = Lock(*(tuple(jnp.split(x, stops)) for x in rows))
+  return PartedProblem(
+    make_lines_problem(top, held), deal, stakes, below, tuple(parts), levels, floor
+  )
 
 
 def _part(street: Street, group: Group, start: list[int], rows: int, shares: int) -> Part:
@@ -211,5 +224,6 @@ def _part(street: Street, group: Group, start: list[int], rows: int, shares: int
   )
 
 
-def _at(tables: Any, index: Any) -> Any:
+def at(tables: Any, index: Any) -> Any:
+  """Returns the rows of a chunk."""
   return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, index, keepdims=False), tables)

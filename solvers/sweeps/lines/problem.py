@@ -18,7 +18,7 @@ from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN, Lines, Str
 from solvers.sweeps import showdowns
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import Dense, Ends, end_values, fold_values, form_of, make_ends
-from solvers.sweeps.problem import Problem, Sweep
+from solvers.sweeps.problem import Lock, Problem, Sweep
 
 
 @jax.tree_util.register_dataclass
@@ -31,10 +31,12 @@ class LinesProblem(Problem):
   Attributes:
     lines: of betting.
     ends: for each street and group of boards, folds and showdowns.
+    floor: what players are held to on all boards, `[n, 1]`, or None.
   """
 
   lines: Lines
   ends: tuple[tuple[Ends, ...], ...]
+  floor: Lock | None = None
 
   hides = False
 
@@ -144,7 +146,8 @@ class LinesProblem(Problem):
         continue
       own = level.mover == player
       if policy is None and own:
-        inner[i - 1] = self._over_children(i, player, values, maximum=True)
+        best = self._answer if self.floor is None else self._held_best
+        inner[i - 1] = best(i, player, values)
       else:
         inner[i - 1] = self._over_children(i, player, policy[i] * values if own else values)
       if own:
@@ -257,10 +260,14 @@ def largest_table(lines: Lines) -> int:
   return max(*rows, dense) * np.dtype(lines.dtype).itemsize
 
 
-def make_lines_problem(lines: Lines) -> LinesProblem:
-  """Returns the problem of solving lines of betting."""
+def make_lines_problem(lines: Lines, lock: Lock | None = None) -> LinesProblem:
+  """Returns the problem of solving lines of betting, of which a lock has a row each, `[N, 1]`."""
   lines = jax.tree.map(jnp.asarray, lines)
   ends = tuple(
     tuple(make_ends(group, lines.dtype) for group in street.groups) for street in lines.streets
   )
-  return LinesProblem(lines, ends)
+  floor = None
+  if lock is not None:
+    stops = np.cumsum([level.size for level in lines.levels])[:-1]
+    floor = Lock(*(tuple(jnp.split(jnp.asarray(x, lines.dtype), stops)) for x in lock))
+  return LinesProblem(lines, ends, floor)

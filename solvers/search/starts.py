@@ -1,4 +1,9 @@
-"""One search of a game's start, shared by all lanes that begin a new game, and where play goes on.
+"""Starts of searches: a policy network's answers, and one search that new games share.
+
+The network answers at a PBS: for every infostate of the player who moves, how likely each action
+is. On the way down a tree its answers make the policy that search starts from (ReBeL, algorithm 1,
+InitializePolicy); on the way back the average policy that search found at every decision, with the
+PBS that it led to there, is what the network learns from (section 5.3).
 
 Every game starts at the same PBS, so with the same network every lane's first search is the same
 up to where it stops. It is also the widest search and its result trains nothing, because the
@@ -8,21 +13,154 @@ games start in many ways, some of them are searched so, others every step. Leave
 algorithm 2 of ReBeL.
 """
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from games import PublicTree
-from games.public_tree import PADDING, Array
+from games.game import CHANCE
+from games.public_tree import PADDING, Array, PublicTree
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.regret_rules import Exponent
-from solvers.leaf_values import LeafValues
+from solvers.leaf_values import LeafValues, normalise_beliefs, seat_of
 from solvers.search.batch import Iterates, beliefs_at_leaves, sample_stop, search_batch
-from solvers.search.policy_start import SearchPolicy
 from solvers.search.subgames import Roots, Stage
 from solvers.sweeps.levels import Levels, chance_reach
-from solvers.sweeps.problem import Problem, make_problem
+from solvers.sweeps.problem import Problem, TreeProblem, choose, make_problem
+
+
+class PolicyQuery(NamedTuple):
+  """A question about `n` decisions.
+
+  Attributes:
+    features: `[n, F]` the public states as the player who moves sees them.
+    beliefs: `[n, P, H]` PBS, that player's first.
+    legal: `[n, A]` 1 for actions that exist, else 0.
+  """
+
+  features: jax.Array  # [n, F]
+  beliefs: jax.Array  # [n, P, H]
+  legal: jax.Array  # [n, A]
+
+
+# (params, query) -> [n, A, H]: how likely the player who moves takes each action.
+PolicyFunction = Callable[[Any, PolicyQuery], jax.Array]
+
+
+class PolicyTargets(NamedTuple):
+  """The average policy at the `D` inner nodes of a solved subgame, with the query for each.
+
+  Attributes:
+    query: what a network would be asked, under the average policy.
+    policy: `[D, A, H]` the average policy; zero for infostates that are impossible there.
+    valid: `[D]` whether a player moves there.
+  """
+
+  query: PolicyQuery
+  policy: jax.Array  # [D, A, H]
+  valid: jax.Array  # [D]
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchPolicy:
+  """A policy network as searches use it; static.
+
+  Attributes:
+    network: the policy function.
+    num_actions: A, of its answers.
+  """
+
+  network: PolicyFunction
+  num_actions: int
+
+  def start(self, trees: PublicTree, features: Any, beliefs: Any, params: Any) -> Levels:
+    """Returns the network's policies on `B` stacked trees, by level `[B, n, H]`."""
+
+    def start(tree, features, beliefs):
+      problem = make_problem(tree, beliefs)
+      return policy_from_network(problem, features, self.network, params, self.num_actions)
+
+    return jax.vmap(start)(trees, features, beliefs)
+
+
+def policy_from_network(
+  problem: TreeProblem, features: jax.Array, network: PolicyFunction, params: Any, num_actions: int
+) -> Levels:
+  """Returns the policy of a network on one tree, by level `[n, H]`.
+
+  Its answer at a decision sets the beliefs at those below, so it is asked level by level.
+
+  Args:
+    problem: of infostates that never change.
+    features: `[N, F]` see `Stage.features_at`.
+    network: the policy function.
+    params: passed on to it.
+    num_actions: A, of the network's answers.
+  """
+  policy = list(problem.uniform_policy())
+  rows = problem.split(features)
+  reach = [problem.own_reach((policy[0],), p)[0] for p in (0, 1)]
+  for i in range(1, len(policy)):
+    if any(problem.moves_at(i, p) is not False for p in (0, 1)):
+      query, (parents, actions), _, _ = _query_above(problem, rows, i, reach, num_actions)
+      weights = network(params, query)[parents, jnp.minimum(actions, num_actions - 1)]
+      for player in (0, 1):
+        moved = problem.moves_at(i, player)
+        if moved is not False:
+          policy[i] = choose(moved, problem.normalise_rows(i, player, weights), policy[i])
+    reach = [problem.reach_below(i, policy[i], reach[p], p) for p in (0, 1)]
+  return tuple(policy)
+
+
+def policy_targets(
+  problem: TreeProblem, features: jax.Array, policy: Levels, num_actions: int
+) -> PolicyTargets:
+  """Returns the queries of one tree and a network's targets for them.
+
+  Args:
+    problem, features, num_actions: as for `policy_from_network`.
+    policy: by level, the average policy that search found.
+  """
+  rows, reach = problem.split(features), problem.both_reach(policy)
+  queries, targets, valid = [], [], []
+  for i in range(1, len(policy)):
+    above = reach[0][i - 1], reach[1][i - 1]
+    query, at, movers, possible = _query_above(problem, rows, i, above, num_actions)
+    target = jnp.zeros((len(movers), num_actions, problem.num_infostates), policy[0].dtype)
+    target = target.at[at].set(policy[i], mode="drop")
+    if possible is not None:
+      target *= seat_of(movers, possible)[:, :1].astype(target.dtype)
+    queries.append(query)
+    targets.append(target)
+    valid.append(movers < CHANCE)
+  return PolicyTargets(
+    query=PolicyQuery(*(jnp.concatenate(x) for x in zip(*queries))),
+    policy=jnp.concatenate(targets),
+    valid=jnp.concatenate(valid),
+  )
+
+
+def _query_above(
+  problem: TreeProblem, rows: Levels, index: int, reach: Sequence[jax.Array], num_actions: int
+) -> tuple[PolicyQuery, tuple[Any, Any], jax.Array, jax.Array | None]:
+  """Returns the query about the inner nodes above level `index`, from own reach of that level.
+
+  Also each node's place in it by parent and action, `num_actions` for padding; the kinds of the
+  inner nodes; and what is possible there.
+  """
+  tree = problem.tree
+  before, start, stop = tree.structure.offsets[index - 1 : index + 2]
+  above = slice(before, before + tree.structure.levels[index - 1].num_inner)
+  actions = jnp.asarray(tree.action)[start:stop]
+  at = tree.structure.levels[index].parents, jnp.where(actions < 0, num_actions, actions)
+  movers = jnp.asarray(tree.kind)[above]
+  possible = None if tree.possible is None else jnp.asarray(tree.possible)[above]
+  full = [problem.with_nature(index - 1, own, p)[: len(movers)] for p, own in enumerate(reach)]
+  beliefs = seat_of(movers, normalise_beliefs(jnp.stack(full, axis=1), possible))
+  legal = jnp.zeros((len(movers), num_actions), beliefs.dtype).at[at].set(1.0, mode="drop")
+  return PolicyQuery(rows[index - 1][: len(movers)], beliefs, legal), at, movers, possible
 
 
 def explore(problem: Problem, policy: Levels, explorer: jax.Array, rate: float) -> Levels:
