@@ -175,7 +175,7 @@ class Searcher:
     live = [np.asarray(x.num_live)[x.row_of] for x in agent.tables.stages]
     # How many leaves each subgame of a stage has: `[M]`.
     self._live: Callable[[int, np.ndarray], np.ndarray] = lambda number, roots: live[number][roots]
-    return jax.tree.map(jnp.asarray, agent.tables.stages), agent.rooms
+    return jax.device_put(agent.tables.stages), agent.rooms
 
   @checked
   def agent(self, *, seed: int = 0) -> "Agent":

@@ -2,10 +2,6 @@
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -150,15 +146,6 @@ def test_a_first_use(capsys, monkeypatch):
   monkeypatch.setitem(first_use.CASES, "own", "pass pass")
   assert flags.command(lambda: first_use.main(options), is_process=False) == 2
   assert f"error: own in {first_use._ROOT} failed:" in capsys.readouterr().err
-
-
-def test_the_command_line():
-  root = Path(__file__).parents[2]
-  command = [sys.executable, "-m", "benchmarks.tabular", "--games", "kuhn", "--iterations", "4"]
-  command += ["--batch", "0", "--repeats", "1", "--seconds", "0", "--no-open-spiel"]
-  child = subprocess.run(command, cwd=root, env=os.environ, capture_output=True, text=True)
-  assert child.returncode == 0, child.stderr
-  assert json.loads(child.stdout)["game"] == "kuhn"
 
 
 # The benchmarks of agents print what their pages quote.

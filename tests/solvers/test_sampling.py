@@ -165,7 +165,8 @@ def test_updates_of_one_deal_solve_the_game(x64):
 def test_sampled_boards_have_the_mean_of_all(x64, monkeypatch):
   """Over the chunks of a turn's rivers: in the round before; and in a chunk, when it is visited."""
   monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=1_000))
-  problem = make_parted_problem(make_lines(test_lines.make("TsJh9hAs", test_lines.APART))[0])
+  lines, _ = make_lines(test_lines.make("TsJh9hAs", test_lines.APART))
+  problem = jax.jit(make_parted_problem)(lines)
   (part,) = problem.parts
 
   def regrets(algorithm):
