@@ -7,7 +7,6 @@ answer. `--hidden-layers 4 --width 768` takes another network. What is compiled 
 the first hand is apart, as `start_seconds`.
 """
 
-import dataclasses
 import time
 
 import jax
@@ -30,26 +29,6 @@ from rebel_jax.tables.chips import (
 from rebel_jax.tables.players import TreePlayer, seat_agent
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Time decisions of whole hold'em."""
-
-  preset: str = "hunl_small"
-  """Whose game, network and searches."""
-  hidden_layers: int | None = None
-  """Of the value network; None for the preset's."""
-  width: int | None = None
-  """Of the value network; None for the preset's."""
-  seconds: float = 4.0
-  """That a search may take at most."""
-  iterations: int = 1_024
-  """Of each search at most; one player's update is one."""
-  hands: int = 100
-  """To play."""
-  seed: int = 0
-  """Of cards and players."""
 
 
 class Timed:
@@ -101,48 +80,63 @@ class AnyBet(Seated):
     return RaiseTo(int(self.rng.integers(raises[0], max(most, raises[0]) + 1)))
 
 
-def measure(options: Options) -> dict[str, object]:
-  """Returns what the command prints."""
-  config = get_preset(options.preset)
-  network = {"hidden_layers": options.hidden_layers, "width": options.width}
+def main(
+  preset: str = "hunl_small",
+  hidden_layers: int | None = None,
+  width: int | None = None,
+  seconds: float = 4.0,
+  iterations: int = 1_024,
+  hands: int = 100,
+  seed: int = 0,
+) -> None:
+  """Prints how long decisions take.
+
+  Args:
+    preset: whose game, network and searches.
+    hidden_layers: of the value network; None for the preset's.
+    width: of the value network; None for the preset's.
+    seconds: that a search may take at most.
+    iterations: of each search at most; one player's update is one.
+    hands: to play.
+    seed: of cards and players.
+  """
+  devices.enable_cache()
+  config = get_preset(preset)
+  network = {"hidden_layers": hidden_layers, "width": width}
   config = config.replace(**{name: x for name, x in network.items() if x is not None})
-  params = init_params(make_targets(config, config.make_game()), jax.random.key(options.seed))
+  params = init_params(make_targets(config, config.make_game()), jax.random.key(seed))
   began = time.monotonic()
   seated = seat_agent(
     Policy(config, params, {}),
-    options.preset,
-    seed=options.seed,
-    iterations=options.iterations,
-    seconds=options.seconds,
+    preset,
+    seed=seed,
+    iterations=iterations,
+    seconds=seconds,
   )
   started = time.monotonic() - began
   assert isinstance(seated, TreePlayer)
   timed = Timed(seated)
-  players: tuple[ChipPlayer, ChipPlayer] = timed, AnyBet(seated.rules, seed=options.seed)
-  play_chip_match(players, seated.rules, num_hands=options.hands, seed=options.seed)
+  players: tuple[ChipPlayer, ChipPlayer] = timed, AnyBet(seated.rules, seed=seed)
+  play_chip_match(players, seated.rules, num_hands=hands, seed=seed)
   found = np.array(timed.seconds)
   median, late, last = (float(np.quantile(found, q)) for q in (0.5, 0.99, 1.0))
-  return {
-    "benchmark": "decisions",
-    **timing.environment(),
-    "preset": options.preset,
-    "network": f"{config.network.hidden_layers} x {config.network.width}",
-    "budget": options.seconds,
-    "hands": options.hands,
-    "decisions": len(found),
-    "off_tree": timed.off_tree,
-    "median": round(median, 3),
-    "p99": round(late, 3),
-    "max": round(last, 3),
-    "start_seconds": round(started, 1),
-  }
-
-
-def main(options: Options) -> None:
-  """Prints the line."""
-  devices.enable_cache()
-  timing.say(measure(options))
+  timing.say(
+    {
+      "benchmark": "decisions",
+      **timing.environment(),
+      "preset": preset,
+      "network": f"{config.network.hidden_layers} x {config.network.width}",
+      "budget": seconds,
+      "hands": hands,
+      "decisions": len(found),
+      "off_tree": timed.off_tree,
+      "median": round(median, 3),
+      "p99": round(late, 3),
+      "max": round(last, 3),
+      "start_seconds": round(started, 1),
+    }
+  )
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -1,4 +1,8 @@
-"""Figures of lines, mostly exploitability against iterations, and the JSON lines behind them."""
+"""Figures of lines, mostly exploitability against iterations, and the JSON lines behind them.
+
+`python -m benchmarks.figures RUN... --figure FILE` draws exploitability against seconds for runs of
+`train.py`, a panel for each game.
+"""
 
 import contextlib
 import json
@@ -6,7 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import tyro
+
+from benchmarks import timing
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.files import save_picture
+from rebel_jax.config.config import DeepCFR
+from rebel_jax.evaluation.measurement import Measurement
 
 # By name, where the points lie along both axes.
 Lines = dict[str, tuple[list[int], list[float]]]
@@ -51,3 +61,34 @@ def draw_lines(
       axes.set_ylim(bottom=0)
     axes.set(title=title, xlabel=x, ylabel=y)
     axes.legend()
+
+
+def main(runs: tyro.conf.Positional[tuple[Path, ...]], figure: Path) -> None:
+  """Draws exploitability against seconds of runs.
+
+  Args:
+    runs: folders.
+    figure: the picture to write.
+  """
+  from matplotlib.figure import Figure
+
+  panels: dict[str, dict[str, Any]] = {}
+  for run in runs:
+    config = checkpoint.load(str(run)).config
+    title = " ".join([config.game, *(f"{x}={y}" for x, y in dict(config.game_params).items())])
+    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    points = [(row["seconds"], Measurement(row).exploitability) for row in rows]
+    kind = "Deep CFR" if isinstance(config.search, DeepCFR) else "ReBeL"
+    name = "PoG" if config.grows else kind
+    panels.setdefault(title, {})[name] = [x for x in points if x[1] is not None]
+  drawn = Figure(figsize=(4 * len(panels), 3.6), layout="constrained")
+  for axes, (title, lines) in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels.items()):
+    for name, points in lines.items():
+      axes.plot(*zip(*points), "o-", markersize=3, label=name)
+    axes.set(title=title, xlabel="seconds", ylabel="exploitability", yscale="log")
+    axes.legend()
+  save_picture(drawn, figure, dpi=100)
+
+
+if __name__ == "__main__":
+  timing.command(main)

@@ -9,7 +9,6 @@ for leaves that exist; padding, normalisation and activations do not count. The 
 of the public features is computed once a search, so it does not count either.
 """
 
-import dataclasses
 import functools
 import statistics
 import time
@@ -27,32 +26,6 @@ from rebel_jax.training.loop import DEVICES
 from rebel_jax.training.self_play import SelfPlay
 from rebel_jax.training.setup import make_network, make_setup
 from solvers.xla import Programs
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Measure generation of training examples."""
-
-  preset: str = "liars_dice_1x4f_paper"
-  """Whose game, search and network to use."""
-  lanes: int | None = None
-  """Games side by side; None for the preset's."""
-  rows_fraction: float | None = None
-  """Room for leaves, as in train.py; None for the preset's."""
-  iterations: int | None = None
-  """Iterations of each search; None for the preset's."""
-  precision: str | None = None
-  """Of the network, as in train.py; None for the preset's."""
-  fused_network: bool = False
-  """Whether an NVIDIA GPU computes the network in one kernel."""
-  devices: int | None = None
-  """Devices that share the lanes; None for all: each core of a CPU is one."""
-  warm_up: int = 3
-  """Steps before timing, so that lanes spread over the game."""
-  steps: int = 2
-  """Steps in each timed call."""
-  repeats: int = 3
-  """Timed calls; the median counts."""
 
 
 def matmul_flops_per_second() -> float:
@@ -114,64 +87,89 @@ _generates = Programs(
 )
 
 
-def measure(options: Options) -> dict:
-  """Returns the figures of one measurement."""
+def main(
+  preset: str = "liars_dice_1x4f_paper",
+  lanes: int | None = None,
+  rows_fraction: float | None = None,
+  iterations: int | None = None,
+  precision: str | None = None,
+  fused_network: bool = False,
+  devices: int | None = None,
+  warm_up: int = 3,
+  steps: int = 2,
+  repeats: int = 3,
+) -> None:
+  """Prints the figures of one measurement.
+
+  Args:
+    preset: whose game, search and network to use.
+    lanes: games side by side; None for the preset's.
+    rows_fraction: room for leaves, as in train.py; None for the preset's.
+    iterations: iterations of each search; None for the preset's.
+    precision: of the network, as in train.py; None for the preset's.
+    fused_network: whether an NVIDIA GPU computes the network in one kernel.
+    devices: devices that share the lanes; None for all: each core of a CPU is one.
+    warm_up: steps before timing, so that lanes spread over the game.
+    steps: steps in each timed call.
+    repeats: timed calls; the median counts.
+  """
   changes = {
-    name: getattr(options, name)
-    for name in ("lanes", "rows_fraction", "iterations", "precision", "fused_network")
-    if getattr(options, name) is not None
-  }
-  config = get_preset(options.preset).replace(**changes)
-  share_cores(config, options.devices)
-  setup = make_setup(config, options.devices)
+    "lanes": lanes, "rows_fraction": rows_fraction, "iterations": iterations,
+    "precision": precision, "fused_network": fused_network,
+  }  # fmt: skip
+  config = get_preset(preset).replace(**{name: x for name, x in changes.items() if x is not None})
+  share_cores(config, devices)
+  setup = make_setup(config, devices)
   num_devices = setup.mesh.devices.size
   trainer, table = setup.trainer, setup.table
   network, settings = make_network(config, config.make_game()), trainer.self_play
   assert isinstance(settings, SelfPlay)
   params = trainer.init(table, 0, setup.mesh).params
   starts = jax.random.split(jax.random.key(2), num_devices)
-  lanes = jax.vmap(lambda key: settings.init(table, key))(starts)
+  games = jax.vmap(lambda key: settings.init(table, key))(starts)
   run = _generates[trainer.work(table, setup.mesh)]
-  step = functools.partial(run, steps=options.steps, mesh=setup.mesh)
-  keys = jax.random.split(jax.random.key(1), options.repeats + options.warm_up)
+  step = functools.partial(run, steps=steps, mesh=setup.mesh)
+  keys = jax.random.split(jax.random.key(1), repeats + warm_up)
 
   matmul = matmul_flops_per_second()
   start = time.perf_counter()
-  lanes, _ = step(table, settings, lanes, params, keys[-1])
-  jax.block_until_ready(lanes)
+  games, _ = step(table, settings, games, params, keys[-1])
+  jax.block_until_ready(games)
   first_call = time.perf_counter() - start
-  for key in keys[options.repeats : -1]:
-    lanes, _ = step(table, settings, lanes, params, key)
+  for key in keys[repeats:-1]:
+    games, _ = step(table, settings, games, params, key)
   rates, flops, live = [], [], []
-  for key in keys[: options.repeats]:
-    jax.block_until_ready(lanes)
+  for key in keys[:repeats]:
+    jax.block_until_ready(games)
     start = time.perf_counter()
-    lanes, (stats, _) = step(table, settings, lanes, params, key)
-    jax.block_until_ready(lanes)
+    games, (stats, _) = step(table, settings, games, params, key)
+    jax.block_until_ready(games)
     seconds = time.perf_counter() - start
     rates.append(2 * int(stats.solves) / seconds)
     flops.append(float(stats.asked) * flops_per_row(network) / seconds)
     room = sum(layer.num_rows for layer in settings.layers)
-    live.append(int(stats.rows) / (room * num_devices * options.steps))
+    live.append(int(stats.rows) / (room * num_devices * steps))
   matmul = max(matmul, matmul_flops_per_second())
-  return {
-    "benchmark": "generation",
-    **timing.environment(),
-    "preset": options.preset,
-    "devices": num_devices,
-    "lanes": settings.num_lanes * num_devices,
-    "iterations": settings.num_iterations,
-    "share_start": settings.share_start,
-    "precision": config.network.precision,
-    "fused_network": config.search.fused_network,
-    "examples_per_second": round(statistics.median(rates), 1),
-    "network_flops_per_second": round(statistics.median(flops)),
-    "matmul_flops_per_second": round(matmul),
-    "network_share_of_matmul": round(statistics.median(flops) / matmul, 3),
-    "live_rows": round(statistics.median(live), 3),
-    "first_call_seconds": round(first_call, 1),
-  }
+  timing.say(
+    {
+      "benchmark": "generation",
+      **timing.environment(),
+      "preset": preset,
+      "devices": num_devices,
+      "lanes": settings.num_lanes * num_devices,
+      "iterations": settings.num_iterations,
+      "share_start": settings.share_start,
+      "precision": config.network.precision,
+      "fused_network": config.search.fused_network,
+      "examples_per_second": round(statistics.median(rates), 1),
+      "network_flops_per_second": round(statistics.median(flops)),
+      "matmul_flops_per_second": round(matmul),
+      "network_share_of_matmul": round(statistics.median(flops) / matmul, 3),
+      "live_rows": round(statistics.median(live), 3),
+      "first_call_seconds": round(first_call, 1),
+    }
+  )
 
 
 if __name__ == "__main__":
-  timing.command(lambda options: timing.say(measure(options)), Options)
+  timing.command(main)

@@ -12,7 +12,7 @@ import numpy as np
 from games.game import Game
 from games.public_tree import Array
 
-_BLOCK = 512  # rows of numpy's that are asked about at once, so that few programs are compiled
+_BLOCKS = 1, 8, 64, 512  # rows of numpy's that are asked about at once: few programs are compiled
 _MARKS = np.array([".", "X", "O"])  # nothing, player 0's stone and player 1's
 _LETTERS = "abcdefghjklmnopqrstuvwxyz"  # no i, which looks like a one or an l
 
@@ -88,7 +88,7 @@ def _of_each(game: PerfectInformation, rule: str, *rows: Any, **player: int) -> 
   if not isinstance(rows[0], np.ndarray):
     return _mapped(game, rule, *rows, **player)
   number = len(rows[0])
-  block = min(_BLOCK, 1 << max(number - 1, 0).bit_length())
+  block = next((size for size in _BLOCKS if size >= number), _BLOCKS[-1])
   found = []
   for start in range(0, max(number, 1), block):
     some = (np.resize(x[start : start + block], (block, *x.shape[1:])) for x in rows)

@@ -47,6 +47,7 @@ class BoardsState(NamedTuple):
   top: CFRState  # of the rounds before
   regret: tuple[tuple[Tables, ...], tuple[Tables, ...]]  # of each player, part by part
   average: tuple[tuple[Tables, ...], tuple[Tables, ...]]
+  key: Any = ()  # of draws, where an algorithm makes any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,24 +123,24 @@ class ByBoards:
       shape = (*part.belief[player].shape, problem.num_rows)
       start = state.regret[player][number], state.average[other][number]
       empty = jnp.zeros(shape, part.belief[0].dtype)
-      own, counted, found = self.visit_chunks(part, number, k, player, visit, (*start, empty))
+      own, counted, found = self.visit_chunks(part, number, state, player, visit, (*start, empty))
       regrets.append(own)
       averages.append(counted)
       collected.append(found)
     leaves = problem.collect(_gather(collected), player)
     top, sweep = self.cfr.update_weighed(problem.top, state.top, leaves, player)
-    state = BoardsState(
-      top,
-      replace_player(state.regret, player, tuple(regrets)),
-      replace_player(state.average, other, tuple(averages)),
+    state = state._replace(
+      top=top,
+      regret=replace_player(state.regret, player, tuple(regrets)),
+      average=replace_player(state.average, other, tuple(averages)),
     )
     return state, sweep
 
   def visit_chunks(
-    self, part: Part, number: int, k: jax.Array, player: int, visit: Any, carry: Any
+    self, part: Part, number: int, state: BoardsState, player: int, visit: Any, carry: Any
   ) -> Any:
     """Visits all chunks of a part; `visit` takes a chunk's index and what is carried along."""
-    del number, k, player
+    del number, state, player
     return lax.fori_loop(0, part.num_chunks, visit, carry)
 
   def _count(self, state: BoardsState, player: int) -> jax.Array:
@@ -332,16 +333,20 @@ def _put(tables: Any, index: Any, rows: Any) -> Any:
 
 _EVERYWHERE: Any = PartitionSpec()
 _SHARED: Any = PartitionSpec(AXIS)
-_STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED)
+_STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED, key=_EVERYWHERE)
 
 
 def boards_on(
-  lines: Lines, algorithm: ByBoards, devices: Sequence[jax.Device] | None, lock: Lock | None = None
+  lines: Lines,
+  algorithm: ByBoards,
+  devices: Sequence[jax.Device] | None,
+  lock: Lock | None = None,
+  key: Any = (),
 ) -> tuple[Callable[[int], jax.Array], Callable[[], Any]]:
   """Returns two functions that solve lines of more than one round of betting, step by step.
 
   The first goes on for some iterations and returns the exploitability. The second, called at the
-  end, returns the average policy, `[n, W]` for each level.
+  end, returns the average policy, `[n, W]` for each level. `key` is of draws that updates make.
   """
   boards = sum(group.boards for group in lines.streets[-1].groups)
   chosen = list(jax.local_devices() if devices is None else devices)[:boards]
@@ -350,7 +355,7 @@ def boards_on(
   problem = _part_boards(lines, mesh.size, lock)
   shardings = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.device_put(problem, shardings)
-  state = _begin[work](problem, algorithm, mesh)
+  state = _begin[work](problem, algorithm, mesh)._replace(key=key)
 
   def run(number: int) -> jax.Array:
     nonlocal state

@@ -27,9 +27,9 @@ ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *NOTEBOOKS]
 # Whose programs take longest to compile.
-_SLOW = ("agent", "contributing", "poker", "resolving", "safe_search", "subgame_solving")
+_SLOW = ("agent", "contributing", "own_parts", "poker", "resolving", "safe_search")
 SLOW_PAGES = [
-  *(ROOT / "docs" / f"{name}.md" for name in (*_SLOW, "transformations")),
+  *(ROOT / "docs" / f"{name}.md" for name in (*_SLOW, "subgame_solving", "transformations")),
   *(path for path in NOTEBOOKS if path.stem != "poker_spot"),
 ]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -106,7 +106,8 @@ def untrained(game, game_params=(), **settings) -> Policy:
     game=game, game_params=game_params, hidden_layers=1, width=16, **settings
   )
   targets = make_targets(config, config.make_game())
-  return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": game})
+  init = jax.jit(functools.partial(init_params, targets))
+  return Policy(config, init(jax.random.key(0)), {"checkpoint": game})
 
 
 @functools.cache

@@ -7,7 +7,6 @@ next. The network is fresh: what a search costs hardly depends on what it
 knows.
 """
 
-import dataclasses
 import statistics
 import time
 
@@ -19,28 +18,26 @@ from rebel_jax import devices
 from rebel_jax.config.presets import get_preset
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Time self-play by searches that grow trees."""
+def main(
+  preset: str = "pog_leduc",
+  lanes: int | None = None,
+  warm_up: int = 6,
+  steps: int = 8,
+  repeats: int = 3,
+) -> None:
+  """Prints the figures.
 
-  preset: str = "pog_leduc"
-  """Preset; one whose searches grow trees."""
-  lanes: int | None = None
-  """Games side by side, all devices together; None for the preset's."""
-  warm_up: int = 6
-  """Steps before, at whose end games are at different points."""
-  steps: int = 8
-  """Steps that are timed together."""
-  repeats: int = 3
-  """How often; the median counts."""
-
-
-def measure(options: Options) -> dict:
-  """Returns the figures."""
-  config = get_preset(options.preset)
+  Args:
+    preset: one whose searches grow trees.
+    lanes: games side by side, all devices together; None for the preset's.
+    warm_up: steps before, at whose end games are at different points.
+    steps: steps that are timed together.
+    repeats: how often; the median counts.
+  """
+  config = get_preset(preset)
   search = config.growing
-  if options.lanes is not None:
-    config = config.replace(lanes=options.lanes)
+  if lanes is not None:
+    config = config.replace(lanes=lanes)
   lanes = config.self_play.lanes
   devices.share_cores(config)
   play = play_only(config)
@@ -48,27 +45,29 @@ def measure(options: Options) -> dict:
   start = time.perf_counter()
   play.take(1)
   first = time.perf_counter() - start
-  play.take(options.warm_up)
+  play.take(warm_up)
   rates, by_core = [], []
-  for _ in range(options.repeats):
+  for _ in range(repeats):
     start, worked = time.perf_counter(), time.process_time()
-    searches = options.steps * lanes + play.take(options.steps)
+    searches = steps * lanes + play.take(steps)
     rates.append(searches / (time.perf_counter() - start))
     by_core.append(searches / (time.process_time() - worked))
-  return {
-    "benchmark": "growing_self_play",
-    **timing.environment(),
-    "preset": options.preset,
-    "devices": play.setup.mesh.devices.size,
-    "lanes": lanes,
-    "simulations": search.simulations,
-    "per_update": search.per_update,
-    "searches_per_second": round(statistics.median(rates), 1),
-    "searches_per_core_second": round(statistics.median(by_core), 1),
-    "bytes_per_lane": round(held / lanes),
-    "first_call_seconds": round(first, 1),
-  }
+  timing.say(
+    {
+      "benchmark": "growing_self_play",
+      **timing.environment(),
+      "preset": preset,
+      "devices": play.setup.mesh.devices.size,
+      "lanes": lanes,
+      "simulations": search.simulations,
+      "per_update": search.per_update,
+      "searches_per_second": round(statistics.median(rates), 1),
+      "searches_per_core_second": round(statistics.median(by_core), 1),
+      "bytes_per_lane": round(held / lanes),
+      "first_call_seconds": round(first, 1),
+    }
+  )
 
 
 if __name__ == "__main__":
-  timing.command(lambda options: timing.say(measure(options)), Options)
+  timing.command(main)

@@ -2,22 +2,28 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import games
 import solvers
 from benchmarks import timing
-from benchmarks.studies import depth_limited as depth_limited_solving
-from benchmarks.studies import safe_search as rock_paper_scissors
 from benchmarks.studies.curves import checkpoints, curve, jittered_priors
 from games import PublicTree
 from games.public_tree import Array
 from solvers.algorithms.cfr import Algorithm
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.algorithms.fictitious_play import FictitiousPlay
+from solvers.contrib.sampling import MCCFR, solve_sampled
+from solvers.exact_leaf_values import LeafGroup, SolveBelow
+from solvers.leaf_values import LeafQuery
+from solvers.search import SearchingAgent, find_subgames, make_searching_agent
+from solvers.search.playthroughs import searching_policy
+from solvers.sweeps.levels import Levels, join_levels
+from solvers.sweeps.problem import Problem, choose, make_problem
+from solvers.xla import Programs, work_on_trees
 
 TABULAR: dict[str, Algorithm] = {
   "FP": solvers.fictitious_play(),
@@ -108,6 +114,37 @@ def whole_games(
       yield make_row(part, name, label, curves, points, precision=precision, runs=runs)
 
 
+def samplers(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row]:
+  """Monte Carlo CFR here and in OpenSpiel, by `runs` seeds; with means, and errors of these."""
+  import pyspiel
+  from open_spiel.python.algorithms import exploitability
+  from open_spiel.python.algorithms.external_sampling_mccfr import ExternalSamplingSolver
+  from open_spiel.python.algorithms.outcome_sampling_mccfr import OutcomeSamplingSolver
+
+  for name in names:
+    game = timing.make_game(name)
+    tree, other = games.build_public_tree(game), pyspiel.load_game(game.name)
+
+    def ours(seed: int, explore: float | None, tree=tree) -> float:
+      key, algorithm = jax.random.key(seed), MCCFR(explore=explore)
+      run: Any = solve_sampled(tree, num_iterations=iterations, key=key, algorithm=algorithm)
+      return float(solvers.exploitability(tree, run.average_policy))
+
+    def theirs(seed: int, explore: float | None, other=other) -> float:
+      np.random.seed(seed)
+      solver = (ExternalSamplingSolver if explore is None else OutcomeSamplingSolver)(other)
+      for _ in range(iterations // 2):  # an iteration of theirs is one of both players
+        solver.iteration()
+      return exploitability.exploitability(other, solver.average_policy())
+
+    for explore, kind in ((None, "external"), (0.6, "outcome")):
+      for label, play in ((f"{kind} sampling", ours), (f"{kind} sampling, OpenSpiel", theirs)):
+        found = [np.array([play(seed, explore)]) for seed in range(runs)]
+        error = np.std(found) / runs**0.5
+        about: Row = {"mean": round(float(np.mean(found)), 4), "error": round(float(error), 4)}
+        yield make_row("samplers", name, label, found, [iterations], **about, runs=runs)
+
+
 def depth_limited(
   algorithms: dict[str, Algorithm],
   names: Sequence[str],
@@ -115,7 +152,7 @@ def depth_limited(
   runs: int,
   iterations_below: int,
 ) -> Iterator[Row]:
-  """Depth-limited solving with exact leaf values, by both scores of `depth_limited.measure`."""
+  """Depth-limited solving with exact leaf values, by both scores of `measure_top`."""
   points = checkpoints(iterations)
   for name in names:
     game, depth = timing.make_game(name), DEPTHS.get(name, 2)
@@ -123,7 +160,7 @@ def depth_limited(
     for label, algorithm in algorithms.items():
       solved = [
         list(
-          depth_limited_solving.measure(
+          measure_top(
             game,
             depth=depth,
             algorithm=algorithm,
@@ -190,23 +227,235 @@ def even(tree: PublicTree) -> jax.Array:
   return join_levels(make_problem(tree, tree.prior).uniform_policy())
 
 
+# Safe search in modified rock-paper-scissors (ReBeL, section 6), with exact values: player 0's
+# hidden move is one subgame, player 1's answer the next, and the value of the leaf between them is
+# the second subgame solved at the leaf's beliefs.
+
+ROCK_PAPER_SCISSORS = games.make("rock_paper_scissors")
+_ITERATIONS_BELOW = 512
+_AFTER = games.build_public_tree(ROCK_PAPER_SCISSORS, root=(3,))  # 3 is the hidden move
+
+
+def leaf_values(params: None, query: LeafQuery) -> jax.Array:
+  """Returns the traverser's values `[L, H]` after the hidden move, by solving what follows."""
+  del params
+
+  def solve(beliefs: jax.Array) -> jax.Array:
+    solution = solvers.solve(
+      _AFTER, algorithm=solvers.linear_cfr(), num_iterations=_ITERATIONS_BELOW, beliefs=beliefs
+    )
+    return solution.root_values[query.traverser]
+
+  return jax.vmap(solve)(query.beliefs)
+
+
+def make_rock_paper_scissors() -> SearchingAgent:
+  """Returns an agent that looks one public action ahead."""
+  subgames = find_subgames(ROCK_PAPER_SCISSORS, depth=1)
+  return make_searching_agent(
+    ROCK_PAPER_SCISSORS, subgames, algorithm=solvers.linear_cfr(), leaf_values=leaf_values
+  )
+
+
+def play(
+  agent: SearchingAgent, playthroughs: int, iterations: int, *, seed: int = 0, unsafe: bool
+) -> np.ndarray:
+  """Returns what the agent plays in expectation: a policy `[N, H]`."""
+  return searching_policy(
+    agent,
+    params=None,
+    num_playthroughs=playthroughs,
+    num_iterations=iterations,
+    key=jax.random.key(seed),
+    unsafe=unsafe,
+  )
+
+
 def safe_search(playthroughs: int, iterations: int, runs: int) -> Iterator[Row]:
-  """Safe and unsafe search in modified rock-paper-scissors; see `benchmarks.studies.safe_search`.
+  """Safe and unsafe search in modified rock-paper-scissors, and what the first run plays at last.
 
   Safe search against the number of playthroughs that are averaged, over runs with other random
   numbers; unsafe search, which is the same in every playthrough, against its iterations.
   """
-  agent = rock_paper_scissors.make_agent()
-
-  def measure(count: int, length: int, seed: int, unsafe: bool) -> float:
-    policy = rock_paper_scissors.play(agent, count, length, seed=seed, unsafe=unsafe)
-    return float(solvers.exploitability(agent.tree, policy))
-
+  agent = make_rock_paper_scissors()
   counts = [4**k for k in range(20) if 4**k <= playthroughs]
-  curves = [np.array([measure(n, iterations, i, False) for n in counts]) for i in range(runs)]
-  start = ("safe_search", "rock_paper_scissors")
-  others: dict[str, Any] = {"iterations": iterations, "runs": runs}
-  yield make_row(*start, "safe search", curves, counts, x="playthroughs", **others)
   lengths = checkpoints(iterations, first=16)[::2]
-  curves = [np.array([measure(1, n, 0, True) for n in lengths])]
-  yield make_row(*start, "unsafe search", curves, lengths, playthroughs=1, runs=1)
+  safe: Any = [
+    [play(agent, n, iterations, seed=i, unsafe=False) for n in counts] for i in range(runs)
+  ]
+  unsafe: Any = [[play(agent, 1, n, unsafe=True) for n in lengths]]
+  for label, policies, at, x, others in (
+    ("safe search", safe, counts, "playthroughs", {"iterations": iterations, "runs": runs}),
+    ("unsafe search", unsafe, lengths, "iterations", {"playthroughs": 1, "runs": 1}),
+  ):
+    curves = [np.array([float(solvers.exploitability(agent.tree, y)) for y in z]) for z in policies]
+    last = np.round(policies[0][-1].astype(float), 3)  # moves of rock, paper, scissors
+    others |= {"player_0": last[1].tolist(), "player_1": last[2:, 0].tolist()}
+    yield make_row("safe_search", "rock_paper_scissors", label, curves, at, x=x, **others)
+
+
+# Depth-limited solving. A solver sets a policy for the top of a game only. Each of its iterations
+# also implies one for the rest, that of the subgames solved at the leaves' beliefs; the average of
+# these whole policies, weighted by own reach, is what CFR-D and CFR-AVG are proven for (ReBeL,
+# appendix I). Solving the subgames once, at the final average's beliefs, is unsafe. The second
+# score does not depend on what is implied below: each player keeps its average policy in the top
+# and plays the rest as well as that allows.
+
+
+class Point(NamedTuple):
+  """A depth-limited solve after some iterations.
+
+  Attributes:
+    iterations: one player's update is one.
+    exploitability: of the average whole policy.
+    exploitability_of_top: of its part in the top, completed as well as possible by `complete`;
+      None if that was not asked for.
+  """
+
+  iterations: int
+  exploitability: float
+  exploitability_of_top: float | None
+
+
+def place_nodes(whole: PublicTree, top: PublicTree, groups: Sequence[LeafGroup]) -> np.ndarray:
+  """Finds each node of the whole game, `[N]`, among the top's nodes and the subgames'.
+
+  The subgames' nodes follow the top's, group by group and leaf by leaf.
+  """
+  placer, source = solvers.Placer(whole), np.full(whole.num_nodes, -1)
+  in_whole = placer.places(top)
+  source[in_whole] = np.arange(top.num_nodes)
+  first = top.num_nodes
+  for leaves, trees, which in groups:
+    for i, leaf in enumerate(leaves):
+      below = trees
+      if which is not None:
+        below = jax.tree.map(lambda x, row=which[i]: np.asarray(x)[row], trees)
+      places = placer.places(below, int(in_whole[top.leaf_nodes[leaf]]))
+      own = np.flatnonzero(places >= 0)[1:]  # the move to the subgame's root is the top's
+      source[places[own]] = first + own
+      first += below.num_nodes
+  assert (source >= 0).all()
+  return source
+
+
+def measure_top(
+  game: games.Game,
+  *,
+  depth: int,
+  algorithm: Algorithm,
+  checkpoints: Sequence[int],
+  prior: np.ndarray | None = None,
+  num_iterations_below: int = 256,
+  num_iterations_to_complete: int | None = None,
+) -> Iterator[Point]:
+  """Solves the top `depth` actions of `game` with exact leaf values.
+
+  Args:
+    game: the rules.
+    depth: public actions, chance included, from the root to the leaves.
+    algorithm: for the top.
+    checkpoints: even numbers of iterations, rising; one player's update is one.
+    prior: `[P, H]` that is solved from; None for the game's. Scores are always from the game's.
+    num_iterations_below: of the solver that values the leaves, for each query.
+    num_iterations_to_complete: of the solver that completes the top's policy, None for no such
+      score.
+
+  Yields:
+    A point for each checkpoint.
+  """
+  whole = games.build_public_tree(game)
+  top = games.build_public_tree(game, depth=depth)
+  below, groups = solvers.exact_leaf_values(game, num_iterations=num_iterations_below).bind(top)
+  source = place_nodes(whole, top, groups)
+  in_top = source < top.num_nodes
+  ends = tuple(i // 2 for i in checkpoints)
+  policies = _policies_by_work[work_on_trees()](
+    whole, top, groups, source, prior, algorithm=algorithm, below=below, ends=ends
+  )
+  for number, average in zip(checkpoints, policies):
+    of_top = None
+    if num_iterations_to_complete is not None:
+      completed = complete(whole, average, in_top, num_iterations_to_complete)
+      of_top = float(solvers.exploitability(whole, completed))
+    yield Point(number, float(solvers.exploitability(whole, average)), of_top)
+
+
+def _policies(
+  whole,
+  top,
+  groups,
+  source,
+  prior,
+  *,
+  algorithm: Algorithm,
+  below: SolveBelow,
+  ends: tuple[int, ...],
+) -> jax.Array:
+  """Returns the average whole policy after each of `ends` pairs of updates, `[K, N, H]`."""
+  problem = make_problem(top, top.prior if prior is None else prior)
+  everything = make_problem(whole, whole.prior)
+
+  def evaluate(query: LeafQuery) -> jax.Array:
+    return below(groups, query)
+
+  def observe(j, problem, state, carry):
+    sums, found = carry
+    query = algorithm.leaf_query(problem, state, 0)
+    rows = [join_levels(_top_policy(algorithm, problem, state))]
+    rows += [x.reshape(-1, x.shape[-1]) for x in below.subgame_policies(groups, query.beliefs)]
+    policy = everything.split(jnp.concatenate(rows)[source])
+    weight = (j + 1.0) ** algorithm.averaging
+    reach = everything.both_reach(policy)
+    sums = jax.tree.map(lambda x, y: x + weight * y, sums, reach)
+    average = join_levels(everything.normalise(_edges(everything, sums)))
+    due = (jnp.asarray(ends) == j)[:, None, None]
+    return sums, jnp.where(due, average, found)
+
+  zeros = jax.tree.map(jnp.zeros_like, everything.both_reach(everything.uniform_policy()))
+  found = jnp.zeros((len(ends), whole.num_nodes, whole.num_infostates), whole.dtype)
+  # One pair of updates more: policies are observed before each.
+  length = 2 * (ends[-1] + 1)
+  end = solvers.loop.run(
+    problem, algorithm, evaluate, length, observe=observe, carry=(zeros, found)
+  )
+  return end.carry[1]
+
+
+_policies_by_work = Programs(_policies, static_argnames=("algorithm", "below", "ends"))
+
+
+def _edges(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:
+  """Returns the own reach of each edge by the player who moves along it."""
+  rows = zip(range(len(problem.shapes)), *reach)
+  return tuple(choose(problem.moves_at(i, 1), second, first) for i, first, second in rows)
+
+
+def complete(whole: PublicTree, policy: Array, kept: np.ndarray, num_iterations: int) -> np.ndarray:
+  """Completes each player's part of `policy` `[N, H]` where `kept` `[N]` is False.
+
+  For each player a game is solved in which it must keep to `policy` where `kept`, and its opponent
+  may do anything. What the player does elsewhere in that solution guarantees it the most that its
+  kept part still allows. So no completion of both parts is less exploitable, up to the accuracy
+  of the solver.
+  """
+  movers = np.asarray(whole.kind)[np.maximum(whole.parent, 0)]
+  completed = np.asarray(policy)
+  for player in (0, 1):
+    solved = solvers.solve(
+      whole,
+      algorithm=solvers.discounted_cfr(),
+      num_iterations=num_iterations,
+      initial_policy=policy,
+      locked=kept & (movers == player),
+    )
+    own = np.arange(whole.num_nodes), solved.average_policy
+    completed = solvers.resolving.graft(whole, completed, [own], player=player)
+  return completed
+
+
+def _top_policy(algorithm: Algorithm, problem: Problem, state) -> Levels:
+  """Returns the policy of this iteration alone."""
+  if not isinstance(algorithm, FictitiousPlay):
+    return algorithm.current_policy(problem, state)
+  return problem.normalise(_edges(problem, state.response))

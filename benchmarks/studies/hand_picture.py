@@ -4,7 +4,6 @@
 these public actions (numbers as in the game's docstring) and prints a JSON line for each decision.
 """
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -17,29 +16,27 @@ from rebel_jax.agents import range_grids
 from rebel_jax.agents.agent import Searcher
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Draw beliefs and policy along a line of play."""
+def main(
+  checkpoint: tyro.conf.Positional[str] = "liars_dice_1x4f",
+  actions: tuple[int, ...] = (1, 3),
+  iterations: int = 1024,
+  seed: int = 0,
+  figure: Path | None = None,
+) -> None:
+  """Follows the line, prints and draws.
 
-  checkpoint: tyro.conf.Positional[str] = "liars_dice_1x4f"
-  """A run's folder, a checkpoint, or the name of a network that comes with the package."""
-  actions: tuple[int, ...] = (1, 3)
-  """Public actions from the start of the game."""
-  iterations: int = 1024
-  """Iterations of each search; one player's update is one."""
-  seed: int = 0
-  """Which iterations the agent keeps to."""
-  figure: Path | None = None
-  """Where to draw."""
-
-
-def main(options: Options) -> None:
-  """Follows the line, prints and draws."""
+  Args:
+    checkpoint: a run's folder, a checkpoint, or the name of a network that comes with the package.
+    actions: public actions from the start of the game.
+    iterations: iterations of each search; one player's update is one.
+    seed: which iterations the agent keeps to.
+    figure: where to draw.
+  """
   devices.enable_cache()
-  policy = rebel_jax.load(options.checkpoint)
-  searcher = Searcher(policy, iterations=options.iterations, seed=options.seed)
+  policy = rebel_jax.load(checkpoint)
+  searcher = Searcher(policy, iterations=iterations, seed=seed)
   try:
-    decisions = range_grids.follow(searcher, options.actions, seed=options.seed)
+    decisions = range_grids.follow(searcher, actions, seed=seed)
   except ValueError as error:
     raise SystemExit(str(error)) from None
   for decision in decisions:
@@ -53,9 +50,9 @@ def main(options: Options) -> None:
       "policy": np.round(decision.policy, 3).tolist(),
     }
     timing.say(row)
-  if options.figure is not None:
-    range_grids.draw(decisions, options.figure, title=f"{searcher.game!r}: one line of play")
+  if figure is not None:
+    range_grids.draw(decisions, figure, title=f"{searcher.game!r}: one line of play")
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -2,18 +2,21 @@
 
 `python -m benchmarks.studies.pruning` prints a JSON line for each game. Vanilla CFR skips what is
 below a move of regret R <= 0 for floor(|R| / L) iterations, which changes no policy (Theorem 7);
-counted are pairs of infostates at nodes, as a traversal over histories would touch them, and nodes
-that a sweep over vectors of hands could skip, where no pair is left.
+counted are pairs of infostates at nodes, as a traversal over histories would touch them, nodes that
+a sweep over vectors of hands could skip, where no pair is left, and the player's own moves whose
+sums a traversal needs. Best-response pruning skips a move that even a best response to the average
+so far would not have gained by, and takes regrets from such a response when it comes back, so that
+no sums are kept below; these responses are not counted.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-import games
 import solvers
 from benchmarks import timing
+from games import LeducPoker, RiverEndgame, build_public_tree
 from games.pairs import of_tree
 from games.public_tree import PublicTree
 from solvers import loop
@@ -22,6 +25,11 @@ from solvers.sweeps.levels import Levels, chance_reach
 from solvers.sweeps.problem import Problem, make_problem
 
 ALGORITHM: Any = solvers.vanilla_cfr()
+GAMES: dict[str, Any] = {
+  "leduc": LeducPoker,
+  "river": lambda: RiverEndgame(ranks="9TJQKA", suits="shd", board="9hTdQsKhKd"),
+  "leduc_5": lambda: LeducPoker(bets=((0.5, 1, 2, 4, 8), (1, 2, 4, 8, 16))),
+}
 
 
 def regret_bounds(problem: Problem, player: int) -> Levels:
@@ -33,30 +41,72 @@ def regret_bounds(problem: Problem, player: int) -> Levels:
   return (jnp.zeros(problem.shapes[0], problem.dtype), *below)
 
 
-def step(problem: Problem, bounds: Any, state: Any, skips: Any, player: int, times: float = 1.0):
+class Sums(NamedTuple):
+  """Sums of best-response pruning of a player; rows `[n, H]` a level.
+
+  Attributes:
+    reach: sums of the opponent's reach.
+    worth: sums of what the infostates that moves are made in were worth.
+    alive: where the last traversal came.
+  """
+
+  reach: Levels
+  worth: Levels
+  alive: Levels
+
+
+def recall(problem: Problem, state: Any, known: Sums, alive: Levels, player: int):
+  """Takes regrets from best responses where a traversal comes back; returns the state and these."""
+  best = problem.values_up(None, known.reach, None, player)
+  regret, worth = list(state.regret), list(known.worth)
+  for i, above in enumerate(best.parents):
+    if above is not None and (moved := problem.moves_at(i, player)) is not False:
+      there, before = (problem.from_parents(i, player, x[i - 1]) > 0 for x in (alive, known.alive))
+      worth[i] = jnp.where(there & ~before, above, worth[i])
+      back = moved & (alive[i] > 0) & (known.alive[i] == 0) | moved & there & ~before
+      regret[i] = jnp.where(back, best.nodes[i] - worth[i], regret[i])
+  state = ALGORITHM.extend(problem, state._replace(regret=tuple(regret)))
+  return state, best, known._replace(worth=tuple(worth), alive=alive)
+
+
+def step(
+  problem: Problem, bounds: Any, state: Any, skips: Any, player: int, times: float = 1.0,
+  known: Sums | None = None,
+):  # fmt: skip
   """Updates `player` but for what it skips, for `times` as long as Theorem 7 allows.
 
-  Returns the state, how long each move is skipped yet, `[n, H]` a level, and which nodes the
-  player's own moves lead a traversal to, `[n, H]` a level.
+  Returns the state, how long each move is skipped yet, `[n, H]` a level, which nodes the player's
+  own moves lead a traversal to, `[n, H]` a level, and what it knows (best-response pruning).
   """
   alive = problem.own_reach(tuple((x == 0).astype(problem.dtype) for x in skips), player)
-  new, _ = ALGORITHM.update(problem, state, None, player)
+  if known is not None:
+    state, best, known = recall(problem, state, known, alive, player)
+  new, sweep = ALGORITHM.update(problem, state, None, player)
   regret, policy, later = list(new.regret), list(new.policy), list(skips)
+  worth = [] if known is None else list(known.worth)
   for i in range(1, len(policy)):
     if (moved := problem.moves_at(i, player)) is not False:
       there = problem.from_parents(i, player, alive[i - 1]) > 0
       regret[i] = jnp.where(there, regret[i], state.regret[i])
       policy[i] = jnp.where(there, policy[i], state.policy[i])
-      length = jnp.floor(times * -regret[i] / jnp.maximum(bounds[player][i], 1e-30))
-      begins = there & (skips[i] == 0) & (regret[i] < 0) & moved
+      lost = -regret[i]
+      if known is not None:  # of the updates before this one
+        lost = worth[i] - best.nodes[i] - bounds[player][i]
+        worth[i] = jnp.where(there, worth[i] + sweep.parents[i], worth[i])
+      length = jnp.floor(times * lost / jnp.maximum(bounds[player][i], 1e-30))
+      begins = there & (skips[i] == 0) & (lost > 0) & (regret[i] < 0) & moved
       later[i] = jnp.where(begins, length, jnp.maximum(skips[i] - 1, 0))
-  return new._replace(regret=tuple(regret), policy=tuple(policy)), tuple(later), alive
+  if known is not None:
+    sums = jax.tree.map(jnp.add, known.reach, state.reach[1 - player])
+    known = known._replace(reach=sums, worth=tuple(worth))
+  return new._replace(regret=tuple(regret), policy=tuple(policy)), tuple(later), alive, known
 
 
-def shares(tree: PublicTree, iterations: int) -> jax.Array:
-  """Returns the shares of visits that are left, means over `iterations` of both: `[2, 2]`.
+def shares(tree: PublicTree, iterations: int, *, responses: bool = False) -> jax.Array:
+  """Returns the shares of visits that are left, means over `iterations` of both: `[2, 3]`.
 
-  Rows are what the opponent's play leaves and what pruning leaves of that, columns pairs and nodes.
+  Rows are what the opponent's play leaves and what pruning leaves of that, by regrets or by best
+  responses; columns pairs, nodes and the player's own moves.
   """
   problem = make_problem(tree, tree.prior)
   bounds = [regret_bounds(problem, p) for p in (0, 1)]
@@ -68,41 +118,41 @@ def shares(tree: PublicTree, iterations: int) -> jax.Array:
     pairs = jnp.asarray(weights if player == 0 else weights.T, problem.dtype)
     rows = zip(problem.full_reach(own, player), problem.full_reach(others, 1 - player))
     met = [jnp.einsum("na,ab,nb->n", (x > 0) * 1.0, pairs, (y > 0) * 1.0) for x, y in rows]
-    return sum(jnp.stack([x.sum(), (x > 0).sum()]) for x in met)
+    moved = (problem.moves_at(i, player) for i in range(1, len(own)))
+    kept = sum(((x > 0) & y).sum() for x, y in zip(own[1:], moved))
+    return jnp.append(sum(jnp.stack([x.sum(), (x > 0).sum()]) for x in met), kept)
 
   def both(_, carry):
-    state, skips, total = carry
+    state, skips, known, total = carry
     for p in (0, 1):
       opponent = state.reach[1 - p]
-      state, later, alive = step(problem, bounds, state, skips[p], p)
-      skips = (later, skips[1]) if p == 0 else (skips[0], later)
+      state, later, alive, new = step(problem, bounds, state, skips[p], p, known=known[p])
+      skips, known = ((later, skips[1]), (new, known[1])) if p == 0 else (
+        (skips[0], later), (known[0], new)
+      )  # fmt: skip
       total += jnp.stack([visits(ones, opponent, p), visits(alive, opponent, p)])
-    return state, skips, total
+    return state, skips, known, total
 
-  start = loop.begin(problem, ALGORITHM), (zeros, zeros), jnp.zeros((2, 2), problem.dtype)
-  total = jax.jit(lambda: jax.lax.fori_loop(0, iterations, both, start)[2])()
+  known = (Sums(zeros, zeros, ones),) * 2 if responses else (None, None)
+  start = loop.begin(problem, ALGORITHM), (zeros, zeros), known, jnp.zeros((2, 3), problem.dtype)
+  total = jax.jit(lambda: jax.lax.fori_loop(0, iterations, both, start)[-1])()
   return total / (iterations * sum(visits(ones, ones, p) for p in (0, 1)))
 
 
-def main(iterations: int = 1000) -> None:
+def main(iterations: int = 1000, games: tuple[str, ...] = tuple(GAMES)) -> None:
   """Counts for Leduc poker, with one size of bets and with five, and for a river.
 
   Args:
     iterations: of both players.
+    games: which ones.
   """
-  river = {"ranks": "9TJQKA", "suits": "shd", "board": "9hTdQsKhKd"}
-  for name, game in {
-    "leduc": games.LeducPoker(),
-    "river": games.make("river_endgame_holdem", **river),
-    "leduc_5": games.LeducPoker(bets=((0.5, 1, 2, 4, 8), (1, 2, 4, 8, 16))),
-  }.items():
-    tree = games.build_public_tree(game)
-    left = [[round(float(x), 4) for x in row] for row in shares(tree, iterations)]
+  for name in games:
+    tree = build_public_tree(timing.look_up("games", name, GAMES)())
+    rows = [*shares(tree, iterations), shares(tree, iterations, responses=True)[1]]
+    left = ([round(float(x), 4) for x in row] for row in rows)
     about = {"game": name, "nodes": tree.num_nodes, "iterations": iterations}
-    timing.say({
-      "benchmark": "pruning", **timing.environment(), **about, "partial": left[0],
-      "regret_based": left[1],
-    })  # fmt: skip
+    names = "partial", "regret_based", "best_response"
+    timing.say({"benchmark": "pruning", **timing.environment(), **about, **dict(zip(names, left))})
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class ChainSearcher:
       ground = dataclasses.replace(ground, parts=None)
     self.rules = ground.rules
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
-    self._ground = jax.tree.map(jnp.asarray, ground)
+    self._ground = jax.device_put(ground)
     self.settings, self._how, self._params = measured.search, measured.how, policy.params
 
   @checked

@@ -162,7 +162,7 @@ class Searcher:
     """Returns the stages of the subgames, and what a call of each has room for."""
     agent = make_searching_agent(
       self.game,
-      make_subgames(policy.config, self.game, depth),
+      make_subgames(policy.config, self.game, depth, measured=False),
       algorithm=self._algorithm,
       leaf_values=self._leaf_values,
       policy=self._network,
@@ -175,7 +175,7 @@ class Searcher:
     live = [np.asarray(x.num_live)[x.row_of] for x in agent.tables.stages]
     # How many leaves each subgame of a stage has: `[M]`.
     self._live: Callable[[int, np.ndarray], np.ndarray] = lambda number, roots: live[number][roots]
-    return jax.tree.map(jnp.asarray, agent.tables.stages), agent.rooms
+    return jax.device_put(agent.tables.stages), agent.rooms
 
   @checked
   def agent(self, *, seed: int = 0) -> "Agent":

@@ -365,7 +365,7 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   # Installers may make links of files.
   path = _PRETRAINED / name if folder is None else Path(folder)
   said, arrays = (Path(os.path.realpath(path / x)) for x in ("about.json", "params.npz"))
-  shown = f"checkpoint={str(path)!r}"
+  shown = f"checkpoint={short(str(path))}"
   with files.reading(shown, _WHAT):
     about = json.loads(files.read_bytes(said))
     config = config_of(path, about)
@@ -374,7 +374,7 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   flat = files.read_arrays(arrays, shown, _WHAT, about, expected)
   double = any(array.dtype == np.float64 for array in flat.values())
   _check_precision(path, double, double and jnp.result_type(float) == np.float64)
-  params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, flat), sep="/")
+  params = traverse_util.unflatten_dict(jax.device_put(flat), sep="/")
   return Policy(config, params, about | {"checkpoint": name})
 
 

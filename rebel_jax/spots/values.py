@@ -190,7 +190,7 @@ class Values:
     return {i: [split[i, FOLD], split[i, SHOWDOWN]] for i in levels}
 
   def _undealt(self, street: int, player: int, values: np.ndarray) -> dict[int, np.ndarray]:
-    """Returns what lines of a round that go on are worth, from values after the next card."""
+    """Returns the values of lines of a round that go on, from those after the next card."""
     children = self._lines.streets[street + 1].children[player]
     rows = np.pad(values, ((0, 0), (0, 1)))
     above: Any = sum(rows[:, column] for column in children.T)

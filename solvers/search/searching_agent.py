@@ -1,6 +1,7 @@
 """An agent that searches depth-limited subgames of a game: its tables and what it searches with."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -45,7 +46,6 @@ class SearchingAgent:
 
   Attributes:
     game: the rules.
-    tree: the whole game's public tree.
     algorithm: what the agent searches with.
     leaf_values: values of leaves, each row by itself; None if the subgames have no leaves.
     subgames: from `find_subgames`.
@@ -57,7 +57,6 @@ class SearchingAgent:
   """
 
   game: Game
-  tree: PublicTree
   algorithm: Algorithm
   leaf_values: LeafValues | None
   subgames: FoundSubgames
@@ -66,6 +65,11 @@ class SearchingAgent:
   start: SubgameTable
   tables: SubgameTables
   rooms: tuple[Room, ...]
+
+  @functools.cached_property
+  def tree(self) -> PublicTree:
+    """The whole game's public tree, which searches do not need."""
+    return build_public_tree(self.game)
 
   def stage_of(self, roots: np.ndarray) -> np.ndarray:
     """Returns the number of the stage that each of `roots` `[M]` stands at."""
@@ -116,7 +120,6 @@ def make_searching_agent(
     rooms.append(Room(lanes, min(num_rows, lanes * stage.most_live)))
   return SearchingAgent(
     game=game,
-    tree=build_public_tree(game),
     algorithm=algorithm,
     leaf_values=leaf_values,
     subgames=subgames,

@@ -2,17 +2,23 @@
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
 import solvers
-from benchmarks import batch_solve, first_use, match, poker, scaling, table2, tabular, timing
+from benchmarks import (
+  batch_solve,
+  figures,
+  first_use,
+  match,
+  poker,
+  scaling,
+  table2,
+  tabular,
+  timing,
+)
 from benchmarks.studies import poker as poker_study
 from games.poker import Deck
 from rebel_jax import evaluate, flags
@@ -142,15 +148,6 @@ def test_a_first_use(capsys, monkeypatch):
   assert f"error: own in {first_use._ROOT} failed:" in capsys.readouterr().err
 
 
-def test_the_command_line():
-  root = Path(__file__).parents[2]
-  command = [sys.executable, "-m", "benchmarks.tabular", "--games", "kuhn", "--iterations", "4"]
-  command += ["--batch", "0", "--repeats", "1", "--seconds", "0", "--no-open-spiel"]
-  child = subprocess.run(command, cwd=root, env=os.environ, capture_output=True, text=True)
-  assert child.returncode == 0, child.stderr
-  assert json.loads(child.stdout)["game"] == "kuhn"
-
-
 # The benchmarks of agents print what their pages quote.
 
 
@@ -185,6 +182,16 @@ def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
   assert len(list(tmp_path.iterdir())) == 2
   with pytest.raises(SystemExit, match="checkpoints=9 must be from 1 to the"):
     table2.main(table2.Options((str(run),), checkpoints=9))
+
+
+@pytest.mark.slow
+def test_runs_are_drawn_by_game(tmp_path):
+  """A line for each run in its game's panel; a folder that is no run ends in a sentence."""
+  pytest.importorskip("matplotlib")
+  figures.main((trained(), trained()), tmp_path / "runs.png")
+  assert (tmp_path / "runs.png").stat().st_size > 5_000
+  with pytest.raises(ConfigError):
+    figures.main((tmp_path,), tmp_path / "other.png")
 
 
 # What the studies of poker read and draw; what they measure is in docs/results/poker.md.

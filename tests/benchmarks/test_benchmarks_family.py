@@ -10,7 +10,7 @@ import pytest
 import games
 import solvers
 from benchmarks import timing
-from benchmarks.studies import curves, depth_limited, family, family_parts, gadgets
+from benchmarks.studies import curves, family, family_parts, gadgets
 from tests.rebel_jax.test_targets import table_2
 
 
@@ -52,7 +52,7 @@ def test_a_completion_is_as_good_as_what_is_kept_allows(x64):
   policy = jnp.asarray(family_parts.even(tree))
   for first, second, expected in ((1, 1, 1 / 3), (1, 0, 1 / 6), (0, 1, 1 / 6), (0, 0, 0.0)):
     kept = np.array([True, first, second, second, second], bool)
-    completed = depth_limited.complete(tree, policy, kept, 2048)
+    completed = family_parts.complete(tree, policy, kept, 2048)
     assert float(solvers.exploitability(tree, completed)) == pytest.approx(expected, abs=2e-3)
 
 
@@ -61,7 +61,7 @@ def test_who_is_not_held_is_completed_against_a_free_opponent(kuhn, x64):
   """However badly the other is held to play, its part is an equilibrium's: Kuhn is worth -1/18."""
   held = 0
   kept = np.asarray(kuhn.kind)[np.maximum(kuhn.parent, 0)] == held
-  completed = depth_limited.complete(kuhn, random_policy(kuhn), kept, 2048)
+  completed = family_parts.complete(kuhn, random_policy(kuhn), kept, 2048)
   worth = solvers.best_response_values(kuhn, completed)
   assert float(worth[held]) == pytest.approx((-1 / 18, 1 / 18)[held], abs=1e-3)
   assert float(worth[1 - held]) > 0.2  # control: what is held loses
@@ -81,6 +81,20 @@ def test_a_table_holds_the_points_that_were_asked_for(capsys, tmp_path):
     "| a | 0.25 (0.2 – 0.25) | 0.5 |  |  |",
     "| b |  |  | 0.25 (0.2 – 0.25) | 0.5 |",
   ]
+
+
+@pytest.mark.slow
+def test_samplers_are_beside_those_of_open_spiel(x64):
+  rows = list(family_parts.samplers(["kuhn"], 400, 6))
+  names = [
+    f"{kind} sampling{end}" for kind in ("external", "outcome") for end in ("", ", OpenSpiel")
+  ]
+  assert [row["algorithm"] for row in rows] == names
+  for ours, theirs in (rows[:2], rows[2:]):
+    error = np.hypot(ours["error"], theirs["error"])
+    assert ours["mean"] == pytest.approx(theirs["mean"], abs=4 * error)
+  external, outcome = rows[0], rows[2]
+  assert external["mean"] + 2 * external["error"] < outcome["mean"]  # control: these differ
 
 
 # Gadgets: an estimate is what the blueprint gets, a spread the rest.

@@ -43,23 +43,27 @@ def random_hands(rng, number, size):
   return rng.permuted(np.tile(np.arange(52, dtype=np.int32), (number, 1)), axis=1)[:, :size]
 
 
-def one_of_each_class(size, rng):
-  """Returns hands among which every one of the 7,462 classes of five-card hands occurs."""
-  five = all_five_card_hands()
-  _, first = np.unique(evaluate(DECK, five), return_index=True)
-  rows = five[np.union1d(first, rng.choice(len(five), size))]
-  return rows
-
-
-def all_five_card_hands():
-  return np.array(list(itertools.combinations(range(52), 5)), np.int32)
+def one_of_each_class():
+  """Returns a hand of every one of the 7,462 classes of five-card hands."""
+  flushes = [[4 * rank for rank in ranks] for ranks in itertools.combinations(range(13), 5)]
+  others = [
+    # Equal ranks in suits in order; of five different ones the highest is of another suit.
+    [
+      4 * rank + (ranks[:i].count(rank) or int(len(set(ranks[:i])) == 4))
+      for i, rank in enumerate(ranks)
+    ]
+    for ranks in itertools.combinations_with_replacement(range(13), 5)
+    if len(set(ranks)) > 1
+  ]
+  return np.array(flushes + others, np.int32)
 
 
 def test_one_hand_of_every_class_and_a_sample():
-  rows = one_of_each_class(20_000, np.random.default_rng(0))
+  rng, rows = np.random.default_rng(0), one_of_each_class()
   ours = evaluate(DECK, rows)
-  assert len(np.unique(ours)) == 7462
-  assert_same_order(ours, their_ranks(rows))
+  assert len(np.unique(ours)) == len(rows) == 7462
+  rows = np.concatenate([rows, random_hands(rng, 20_000, 5)])
+  assert_same_order(evaluate(DECK, rows), their_ranks(rows))
 
 
 def test_random_seven_card_hands():
@@ -69,7 +73,7 @@ def test_random_seven_card_hands():
 
 @pytest.mark.slow
 def test_every_five_card_hand():
-  rows = all_five_card_hands()
+  rows = np.array(list(itertools.combinations(range(52), 5)), np.int32)
   assert len(rows) == 2_598_960
   ours = evaluate(DECK, rows)
   assert_same_order(ours, their_ranks(rows))

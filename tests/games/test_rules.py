@@ -57,7 +57,7 @@ PLAYED = {
 # Those left to the slow tier are of classes that others here are of, too.
 REPEATED = (
   "two rounds to come", "a bet added", "nearly all chips", "small_holdem",
-  "river_endgame_holdem", "every hand",
+  "river_endgame_holdem", "every hand", "small_holdem_4_rounds",
 )  # fmt: skip
 
 

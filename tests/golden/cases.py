@@ -68,7 +68,7 @@ def project(values: Any, most: int = 64) -> np.ndarray:
 # Parts of names of cases that take more than two seconds.
 _SLOW = {
   "leduc", "liars_dice_1x4f", "liars_dice_after_a_bid", "scotland_yard", "turn", "small_holdem",
-  "plain", "plain_judged", "judged", "connect_four", "go", "resolved_policies",
+  "plain", "plain_judged", "narrow_judged", "judged", "connect_four", "go", "resolved_policies",
 }  # fmt: skip
 
 
@@ -498,9 +498,8 @@ def add_float32(name: str, figures: Callable[..., Mapping[str, Any]], *arguments
   add(name, figures, *arguments, **{"rtol": FLOAT32, "x64": False, "slow": True} | settings)
 
 
-_QUICK = ("kuhn_poker", "rock_paper_scissors")
 for _name in (x for x in PRESETS if not x.startswith("deep_cfr_")):  # which came later
-  add_float32(f"preset/{_name}", stepped, _name, slow=_name not in _QUICK)
+  add_float32(f"preset/{_name}", stepped, _name, slow=_name != "kuhn_poker")
 for _name in ("kuhn_poker", "hunl_small", "pog_kuhn", "pog_tic_tac_toe", "pog_glasses"):
   add_float32(f"agent/{_name}", chosen, _name, slow=_name != "kuhn_poker")
   if _name != "hunl_small":  # whose evaluator the command below uses

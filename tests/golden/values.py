@@ -12,20 +12,12 @@ LEAST = 1e-2  # largest entry that a difference is relative to, where all are sm
 
 def load() -> dict[str, Figures]:
   """Returns the figures by the case's name."""
-  if not PATH.exists():
-    return {}
   stored: dict[str, Figures] = {}
   with np.load(PATH) as file:
     for key in file:
       case, figure = key.split(":")
       stored.setdefault(case, {})[figure] = file[key]
   return stored
-
-
-def save(stored: dict[str, Figures]) -> None:
-  """Writes the figures of all cases."""
-  rows = {f"{case}:{name}": x for case, figures in stored.items() for name, x in figures.items()}
-  np.savez_compressed(PATH, **dict(sorted(rows.items())))
 
 
 def difference(stored: Figures, computed: Figures) -> float:

@@ -142,6 +142,7 @@ def test_a_memory_keeps_each_item_equally_often(add):
   """Of 30, in uneven lots, larger than the memory too; control: the newest alone do not pass."""
   lots, valid = np.split(np.arange(40), [3, 25]), np.arange(40) % 4 > 0
 
+  @jax.jit
   @jax.vmap
   def kept(key):
     memory = replays.make_replay(jax.ShapeDtypeStruct((), jnp.int32), 6)

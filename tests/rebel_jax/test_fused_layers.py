@@ -31,10 +31,10 @@ def make(network, rows, features=None):
   if features is None:
     features = jax.random.normal(keys[0], (rows, 5))
   beliefs = jax.random.uniform(keys[1], (rows, 2 * network.num_infostates))
-  params = network.init(keys[2], features, beliefs)
+  params = jax.jit(network.init)(keys[2], features, beliefs)
   leaves, structure = jax.tree.flatten(params)
-  noise = jax.random.split(keys[3], len(leaves))
-  leaves = [x + 0.1 * jax.random.normal(k, x.shape) for x, k in zip(leaves, noise)]
+  rng = np.random.default_rng(0)
+  leaves = [x + 0.1 * rng.normal(size=x.shape).astype(x.dtype) for x in map(np.asarray, leaves)]
   return jax.tree.unflatten(structure, leaves), features, beliefs
 
 

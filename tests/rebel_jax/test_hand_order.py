@@ -25,6 +25,10 @@ DECK = Deck("9TJQKA", "shd")
 HANDS = DECK.hole_cards(())
 
 
+# Operations one by one would be a program each.
+in_order = jax.jit(lambda shown: order_hands(DECK, HANDS, shown))
+
+
 def boards(size, number=40, seed=0):
   rng = np.random.default_rng(seed)
   shown = np.zeros((number, DECK.num_cards), np.float32)
@@ -55,7 +59,7 @@ def renamed_hands(suits):
 @pytest.mark.parametrize("size", [0, 3, 4, 5])
 def test_hands_go_from_the_weakest_to_the_strongest(size):
   shown = boards(size)
-  found = jax.tree.map(np.asarray, order_hands(DECK, HANDS, jnp.asarray(shown)))
+  found = jax.tree.map(np.asarray, in_order(shown))
   for row, order, place, live in zip(shown, found.order, found.place, found.live):
     board = np.flatnonzero(row)
     blocked = np.isin(HANDS, board).any(axis=1)
@@ -77,8 +81,8 @@ def values(network, params, shown, beliefs):
   features = jnp.concatenate([betting, jnp.asarray(shown)], axis=1)
   flat = jnp.asarray(beliefs, jnp.float32).reshape(len(shown), -1)
   if isinstance(network, PolicyNetwork):
-    return np.asarray(network.apply(params, features, flat, jnp.ones((len(shown), 2))))
-  return np.asarray(network.apply(params, features, flat))
+    return np.asarray(jax.jit(network.apply)(params, features, flat, jnp.ones((len(shown), 2))))
+  return np.asarray(jax.jit(network.apply)(params, features, flat))
 
 
 def make(kind):
@@ -89,7 +93,7 @@ def make(kind):
   features = jnp.zeros((1, 8 + DECK.num_cards))
   beliefs = jnp.zeros((1, 2 * len(HANDS)))
   legal = [jnp.ones((1, 2))] if kind == "policy" else []
-  return network, network.init(jax.random.key(0), features, beliefs, *legal)
+  return network, jax.jit(network.init)(jax.random.key(0), features, beliefs, *legal)
 
 
 @pytest.mark.parametrize("kind", ["standing", "policy"])
@@ -150,10 +154,10 @@ def test_it_is_a_plain_network_of_rearranged_infostates(answers):
   ordered = OrderedNetwork(answers * H, places=H, **SIZES)
   plain = ValueNetwork(answers * H, **SIZES)
   features = jnp.concatenate([public, orders], axis=1)
-  params = ordered.init(jax.random.key(0), features, beliefs.reshape(ROWS, -1))
-  found = np.asarray(ordered.apply(params, features, beliefs.reshape(ROWS, -1)))
+  params = jax.jit(ordered.init)(jax.random.key(0), features, beliefs.reshape(ROWS, -1))
+  found = np.asarray(jax.jit(ordered.apply)(params, features, beliefs.reshape(ROWS, -1)))
   inside = np.stack([beliefs[i][:, orders[i]] for i in range(ROWS)]).reshape(ROWS, -1)
-  of_places = np.asarray(plain.apply(params, public, inside)).reshape(ROWS, answers, H)
+  of_places = np.asarray(jax.jit(plain.apply)(params, public, inside)).reshape(ROWS, answers, H)
   expected = np.zeros_like(of_places)
   for i in range(ROWS):
     expected[i][:, orders[i]] = of_places[i]
@@ -214,10 +218,11 @@ def test_it_is_what_pairs_of_hands_come_to(size, make, x64):
     row[board] = 1
   # A range of a few hands, among them some that the board blocks.
   other = rng.dirichlet(np.full(len(HANDS), 0.1), 4)
-  hands = order_hands(DECK, HANDS, jnp.asarray(shown))
+  hands = in_order(shown)
   arguments = (jnp.float64,) if make is dense_showdowns else ()
-  showdowns = make(hands.strength, *arguments)
-  found = np.asarray(standing(showdowns, hands.live, jnp.asarray(other)))
+  found = np.asarray(
+    jax.jit(lambda x: standing(make(hands.strength, *arguments), hands.live, x))(other)
+  )
   expected = np.stack([pairwise(*each) for each in zip(boards, other)])
   np.testing.assert_allclose(found, expected, atol=1e-9)
   assert size == 0 or np.abs(expected[:, 0]).max() > 0.1

@@ -1,6 +1,7 @@
 """Gradient steps and losses: optimizers step as they are said to and learn; errors by hand."""
 
 import dataclasses
+import functools
 
 import chex
 import jax
@@ -25,6 +26,7 @@ from tests.tiny import TINY
 NETWORK = ValueNetwork(4, width=32, belief_roots=1)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def make_examples(count: int) -> Examples:
   """Returns examples whose values are bilinear in the beliefs and differ by public state."""
   keys = jax.random.split(jax.random.key(0), 3)
@@ -53,9 +55,10 @@ def make_target(optimizer: str, learning_rate: float, decay_steps: int = 300) ->
 def test_it_learns(optimizer, learning_rate):
   examples = make_examples(256)
   one = make_target(optimizer, learning_rate)
-  params = one.init(jax.random.key(1))
+  params = jax.jit(one.init)(jax.random.key(1))
   state = one.learner.optimizer().init(params)
-  first = one.loss(params, examples)
+  loss = jax.jit(one.loss)
+  first = loss(params, examples)
 
   @jax.jit
   def learn(params, state):
@@ -65,7 +68,7 @@ def test_it_learns(optimizer, learning_rate):
     return jax.lax.fori_loop(0, 300, step, (params, state))
 
   params, state = learn(params, state)
-  assert one.loss(params, examples) < 0.02 * first
+  assert loss(params, examples) < 0.02 * first
 
 
 @pytest.mark.parametrize(
@@ -78,17 +81,17 @@ def test_muon_is_optaxs(shape, platform, monkeypatch):
     params = {"matrix": jnp.ones(shape), "vector": jnp.ones(3), "still": jnp.ones(shape)}
     params["other"] = jnp.ones((8, 4))
     schedule = optax.cosine_decay_schedule(0.1, 6)
-    both, moved = (OPTIMIZERS["muon"](schedule), contrib.muon(schedule)), [params, params]
-    states = [optimizer.init(params) for optimizer in both]
-    for step in range(5):
-      key = jax.random.fold_in(jax.random.key(0), step)
-      gradients = {name: jax.random.normal(key, x.shape) for name, x in params.items()}
-      gradients["still"] = jnp.zeros(shape)
-      for i, optimizer in enumerate(both):
-        updates, states[i] = optimizer.update(gradients, states[i], moved[i])
-        moved[i] = optax.apply_updates(moved[i], updates)
+    both = OPTIMIZERS["muon"](schedule), contrib.muon(schedule)
+    steps, moved = [jax.jit(optimizer.update) for optimizer in both], [params, params]
+    states, rng = [optimizer.init(params) for optimizer in both], np.random.default_rng(0)
+    for _ in range(5):
+      gradients = {name: rng.normal(size=x.shape) for name, x in params.items()}
+      gradients["still"] = np.zeros(shape)
+      for i, step in enumerate(steps):
+        updates, states[i] = step(gradients, states[i], moved[i])
+        moved[i] = jax.tree.map(np.add, moved[i], updates)
     chex.assert_trees_all_close(*moved, rtol=2e-9, atol=0 if platform == "cpu" else 1e-8)
-    fewer = contrib.muon(schedule, ns_steps=4).update(gradients, states[1], params)[0]
+    fewer = jax.jit(contrib.muon(schedule, ns_steps=4).update)(gradients, states[1], params)[0]
     assert abs(fewer["matrix"] - updates["matrix"]).max() > 1e-3  # the control
 
 
@@ -144,13 +147,14 @@ def test_errors_of_policies():
 
 def test_examples_that_are_not_valid_do_not_count():
   one = make_target("adam", 1e-2)
-  params, examples = one.init(jax.random.key(1)), make_examples(4)
+  params, examples = jax.jit(one.init)(jax.random.key(1)), make_examples(4)
   found = examples._replace(values=examples.values.at[3].set(jnp.nan))
   valid = jnp.array([True, True, True, False])
-  expected = float(one.loss(params, jax.tree.map(lambda x: x[:3], examples)))
-  assert float(one.loss(params, found, valid)) == pytest.approx(expected, rel=1e-6)
-  assert np.isnan(one.loss(params, found))
-  assert float(one.loss(params, examples)) != pytest.approx(expected, rel=1e-3)
+  loss = jax.jit(one.loss)
+  expected = float(loss(params, jax.tree.map(lambda x: np.asarray(x)[:3], examples)))
+  assert float(loss(params, found, valid)) == pytest.approx(expected, rel=1e-6)
+  assert np.isnan(loss(params, found))
+  assert float(loss(params, examples)) != pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(

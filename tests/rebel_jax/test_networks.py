@@ -49,21 +49,21 @@ def test_it_is_the_plain_network(hidden_layers, belief_roots, width, x64):
   network = ValueNetwork(3, hidden_layers=hidden_layers, width=width, belief_roots=belief_roots)
   keys = jax.random.split(jax.random.key(0), 4)
   features, beliefs = jax.random.normal(keys[0], (7, 5)), jax.random.uniform(keys[1], (7, 6))
-  params = network.init(keys[2], features, beliefs)
+  params = jax.jit(network.init)(keys[2], features, beliefs)
   # Biases and scales start at zero and one: move them, or they could be forgotten unseen.
   leaves, structure = jax.tree.flatten(params)
-  noise = jax.random.split(keys[3], len(leaves))
-  leaves = [x + 0.3 * jax.random.normal(k, x.shape) for x, k in zip(leaves, noise)]
+  rng = np.random.default_rng(0)
+  leaves = [np.asarray(x) + 0.3 * rng.normal(size=x.shape) for x in leaves]
   params = jax.tree.unflatten(structure, leaves)
   plain = Plain(3, hidden_layers, width)
   roots = [beliefs ** (0.5**i) for i in range(1 + belief_roots)]
   joined = jnp.concatenate([features, *roots], axis=-1)
-  expected = plain.apply(as_plain(params, hidden_layers), joined)
-  found = network.apply(params, features, beliefs)
+  expected = jax.jit(plain.apply)(as_plain(params, hidden_layers), joined)
+  found = jax.jit(network.apply)(params, features, beliefs)
   np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
   # Control: a network whose layers keep their means is another one.
   other = Plain(3, hidden_layers, width, layer_norm=False)
-  values = other.apply(as_plain(params, hidden_layers, layer_norm=False), joined)
+  values = jax.jit(other.apply)(as_plain(params, hidden_layers, layer_norm=False), joined)
   assert np.abs(values - expected).max() > 1e-2
 
 
@@ -86,7 +86,7 @@ def test_what_hidden_layers_pass_on(precision):
   """In bfloat16 where that is asked for, in float32 elsewhere, and values always in float32."""
   network = ValueNetwork(3, hidden_layers=3, width=8, precision=precision)
   features, beliefs = jnp.ones((4, 5)), jnp.eye(4, 6)
-  params = network.init(jax.random.key(0), features, beliefs)
+  params = jax.jit(network.init)(jax.random.key(0), features, beliefs)
   encoded = network.apply(params, features, method="encode")
   half = jnp.bfloat16 if precision == "bfloat16_activations" else jnp.float32
   assert encoded.dtype == half
@@ -100,7 +100,7 @@ def test_means_are_taken_out_before_a_search():
   """The answers are the same, and searches find weights that have none; control: other means."""
   network = NetworkLeafValues(ValueNetwork(3, hidden_layers=2, width=24))
   features, beliefs = jax.random.normal(jax.random.key(0), (7, 5)), jnp.full((7, 2, 3), 1 / 3)
-  params = {"value": network.network.init(jax.random.key(1), features, jnp.ones((7, 6)))}
+  params = {"value": jax.jit(network.network.init)(jax.random.key(1), features, jnp.ones((7, 6)))}
   query = LeafQuery(features, 0, beliefs)
   expected = network(params, query)
   ready, centred, encoded = network.before_loop(params, (features, features))

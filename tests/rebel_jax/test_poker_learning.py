@@ -80,11 +80,10 @@ def deal_values(card_probability=None):
     own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
     return query.features.sum(axis=1, keepdims=True) + own @ slopes + jnp.cos(other @ slopes)
 
-  result = search_batch(
-    table.trees, jnp.asarray(beliefs)[None], jnp.zeros(1, int), 2,
-    algorithm=None, leaf_values=leaf_values, params=None,
-    num_rows=tree.num_leaves,
-  )  # fmt: skip
+  search = functools.partial(
+    search_batch, algorithm=None, leaf_values=leaf_values, params=None, num_rows=tree.num_leaves
+  )
+  result = jax.jit(search)(table.trees, beliefs[None], np.zeros(1, int), 2)
   cards = game.hole_cards
   left = game.deck.num_cards - len(game.board)
   probability = 1 / (left - 4) if card_probability is None else card_probability
@@ -135,8 +134,8 @@ def test_card_network():
   rivers = [s for s in subgames.states if game.stages(s[None])[0] == 2]
   features = jnp.asarray(game.features(np.stack(rivers), 0), jnp.float32)
   beliefs = jnp.full((len(rivers), 2 * game.num_infostates), 1 / game.num_infostates)
-  params = network.init(jax.random.key(0), features, beliefs)
-  values = np.asarray(network.apply(params, features, beliefs))
+  params = jax.jit(network.init)(jax.random.key(0), features, beliefs)
+  values = np.asarray(jax.jit(network.apply)(params, features, beliefs))
   for state, row in zip(rivers, values):
     blocked = (game.hole_cards == state[-1]).any(axis=1)
     np.testing.assert_array_equal(row == 0, blocked)

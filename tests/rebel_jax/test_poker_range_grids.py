@@ -77,7 +77,7 @@ def make_searcher(preset: str) -> Searcher:
   game = config.make_game()
   network = make_network(config, game)
   features = game.features(game.initial_state()[None], 0)
-  params = network.init(jax.random.key(0), features, np.ones((1, 2 * game.num_infostates)))
+  params = jax.jit(network.init)(jax.random.key(0), features, np.ones((1, 2 * game.num_infostates)))
   return Searcher(Policy(config, {"value": params}, {}), iterations=16)
 
 

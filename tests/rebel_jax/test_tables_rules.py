@@ -130,7 +130,7 @@ def compare_with_pokerkit(table, change=lambda text: text):
 def test_histories_read_by_pokerkit_end_with_our_stacks():
   rng = np.random.default_rng(3)
   compared, showdowns, run_outs = 0, 0, 0
-  for _ in range(150):
+  for _ in range(75):
     table = random_hand(rng, random_rules(rng))
     compared += compare_with_pokerkit(table)
     showdowns += table.folded is None

@@ -155,6 +155,7 @@ def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys, figures):
   assert 0 < lines[-1]["exploitability"] < 2
   assert "exploitability_average_policy" in lines[-1]
   assert (folder / "exploitability.png").read_bytes().startswith(b"\x89PNG")
+  monkeypatch.setattr("rebel_jax.runs.run.plot_exploitability", lambda *_, **__: None)
 
   assert cli.main(as_flags(max_seconds=1e-3)) == 0
   out = capsys.readouterr().out

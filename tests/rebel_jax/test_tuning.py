@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -42,7 +43,8 @@ def on(platform):
 def step_of(config):
   """Returns a function of two steps of self-play, and its arguments."""
   setup = make_setup(config, num_devices=1)
-  play, params = setup.trainer.self_play, init_params(setup.trainer.targets, jax.random.key(1))
+  play, init = setup.trainer.self_play, functools.partial(init_params, setup.trainer.targets)
+  params = jax.jit(init)(jax.random.key(1))
 
   def steps(params, table):
     lanes = play.init(table, jax.random.key(2))

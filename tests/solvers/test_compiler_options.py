@@ -69,7 +69,7 @@ def test_what_is_compiled_quickly_is_another_program_of_the_same_numbers():
 
 def test_inside_a_jit_there_are_no_options():
   """XLA takes them for a whole program only, so `solve` inside one must not ask for any."""
-  tree, seen = game_tree(5), []
+  tree, seen = game_tree(3), []
 
   @jax.jit
   def solve(beliefs):

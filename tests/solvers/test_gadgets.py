@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from benchmarks.studies import safe_search
+from benchmarks.studies import family_parts
 from solvers import Alternatives, Distributional, Maxmargin
 from solvers.search.batch import search_batch
 from tests.solvers.test_resolving import coin_toss, known_of
@@ -73,7 +73,7 @@ def test_a_search_hands_on_what_the_next_one_must_promise(gadget):
   search = functools.partial(
     search_batch,
     algorithm=algorithm,
-    leaf_values=safe_search.leaf_values,
+    leaf_values=family_parts.leaf_values,
     params=None,
     num_rows=1,
     alternatives=Alternatives(np.full((1, 3), -9.0)),  # it always enters

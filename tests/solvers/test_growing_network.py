@@ -8,43 +8,15 @@ import numpy as np
 import pytest
 
 import games
-import solvers
 from solvers import StateAnswer, StateQuery
 from solvers.growing.continual.chain import deal, play_on
 from solvers.growing.continual.grounds import tree_ground
 from solvers.growing.gt_cfr import Asked, note
 from solvers.growing.marked import marked_problem
 from solvers.growing.states import ask_some
+from tests.solvers.test_growing import setting
 
 KEY = jax.random.key(0)
-
-
-def setting(name, dtype=np.float64, **parameters):
-  game = games.make(name, **parameters)
-  tree = games.build_public_tree(game).astype(dtype)
-  return game, tree, solvers.node_info(game, tree)
-
-
-def worth(own, other):
-  return own * jnp.arange(1, own.shape[-1] + 1) - (other**2).sum(axis=-1, keepdims=True)
-
-
-def leaf_values(params, query):
-  beliefs = query.beliefs
-  return worth(beliefs[:, query.traverser], beliefs[:, 1 - query.traverser])
-
-
-def network(params, query):
-  """Answers as `leaf_values` does, about both players, the mover first.
-
-  `params` are whether to answer each for the other, and the logits of the moves; None for neither.
-  """
-  swapped, logits = (False, jnp.zeros(3)) if params is None else params
-  first, second = query.beliefs[:, 0], query.beliefs[:, 1]
-  values = jnp.stack([worth(first, second), worth(second, first)], axis=1)
-  values = jnp.where(swapped, values[:, ::-1], values)
-  shape = len(first), 3, first.shape[1]
-  return StateAnswer(values, jnp.broadcast_to(logits[:, None].astype(first.dtype), shape))
 
 
 def test_an_accelerator_answers_all_rows_at_once(accelerator):

@@ -1,6 +1,7 @@
 """Growing searches, judged by a search in plain loops that consumes the same random numbers."""
 
 import dataclasses
+import itertools
 
 import jax
 import numpy as np
@@ -50,18 +51,24 @@ def difference(grown, referee):
   for node, kids in enumerate(referee.kids):
     if kids and referee.kind[node] < games.CHANCE:
       moves = referee.tree.action[kids]
-      pairs.append((grown.visits[node, moves], referee.visits[kids]))
+      pairs.append((np.asarray(grown.visits)[node, moves], referee.visits[kids]))
   for player in (0, 1):
     moved = (kind == player) & (np.arange(len(kind)) > 0)
-    pairs.append((grown.average_policy[moved], referee.matched(referee.average[player])[moved]))
+    pairs.append(
+      (np.asarray(grown.average_policy)[moved], referee.matched(referee.average[player])[moved])
+    )
   return max(np.abs(np.asarray(x) - y).max() for x, y in pairs)
 
 
-@pytest.mark.parametrize(
-  ("name", "parameters"), [("kuhn_poker", {}), ("liars_dice", {"num_dice": 1, "num_faces": 3})]
-)
-@pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("asks", [True, False])
+GAMES = (("kuhn_poker", {}), ("liars_dice", {"num_dice": 1, "num_faces": 3}))
+# By default each pair of a game, a search and a kind of leaves, and not all three together.
+CASES = [
+  pytest.param(*GAMES[i], SEARCHES[j], bool(k), marks=[pytest.mark.slow] * ((i + j + k) % 2))
+  for i, j, k in itertools.product((0, 1), repeat=3)
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "search", "asks"), CASES)
 def test_searches_are_those_of_plain_loops(name, parameters, search, asks, x64):
   """Digit by digit; controls: another key, another weight of priors."""
   tree, info, network, judged = judged_setting(name, parameters)

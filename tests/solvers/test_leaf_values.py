@@ -7,7 +7,7 @@ import pytest
 
 import games
 import solvers
-from benchmarks.studies import depth_limited
+from benchmarks.studies import family_parts
 from solvers.leaf_values import LeafQuery
 from tests import harness
 
@@ -41,7 +41,7 @@ def random_query(tree, player=0, seed=0, **others):
 def test_the_average_whole_policy_approaches_an_equilibrium(case):
   """CFR-D: what its iterations play, top and subgames together, averages to an equilibrium."""
   name, parameters, depth, bound = CASES[case]
-  points = depth_limited.measure(
+  points = family_parts.measure_top(
     games.make(name, **parameters),
     depth=depth,
     algorithm=solvers.linear_cfr(),

@@ -73,13 +73,15 @@ def test_a_turn_is_solved_as_on_the_tree(turn):
   assert_solved_as_on_the_tree(*turn[1:])
 
 
-def test_a_turn_is_solved_in_one_piece_on_an_accelerator(turn, accelerator):
+def test_a_turn_is_solved_in_one_piece_on_an_accelerator(turn, request):
   name, game, gap, policy, _ = turn
   if name == "alike":
     return
+  request.getfixturevalue("accelerator")  # which forgets all programs
   with jax.enable_x64(True):
     lines, _ = make_lines(game)
-    assert [part.num_chunks for part in parts.make_parted_problem(lines).parts] == [1]
+    problem = jax.eval_shape(parts.make_parted_problem, lines)
+    assert [part.num_chunks for part in problem.parts] == [1]
     found, other, _ = solve(game, 4)
   assert found == pytest.approx(float(gap), abs=1e-12)
   np.testing.assert_allclose(other, policy, atol=1e-9)
@@ -378,8 +380,13 @@ def test_ends_are_sums_over_all_pairs(dense):
   assert len(columns.alike.permutations) == 2
   with jax.enable_x64(True):
     (group,) = lines.streets[0].groups
-    prepared = ends.make_ends(group, jnp.float64, ends.Dense if dense else ends.Sorted)
-    prepared = prepared._replace(folds=ends.make_folds(group, jnp.float64, table=dense))
+
+    @jax.jit
+    def prepare(group):
+      prepared = ends.make_ends(group, jnp.float64, ends.Dense if dense else ends.Sorted)
+      return prepared._replace(folds=ends.make_folds(group, jnp.float64, table=dense))
+
+    prepared = prepare(group)
     for player in (0, 1):
       width = lines.streets[0].width(1 - player)
       reach = np.random.default_rng(player).random(width)
@@ -405,7 +412,8 @@ def test_ends_in_cpp_are_those_of_xla(board, ranges, player):
   group = lines.streets[-1].groups[0]
   assert ends.form_of(group, lines.dtype) is ends.Walk  # or there is no compiler
   forms = (ends.Walk, ends.Dense, ends.Sorted)
-  walked, dense, ordered = (ends.make_ends(group, lines.dtype, form) for form in forms)
+  prepare = jax.jit(lambda group: [ends.make_ends(group, lines.dtype, form) for form in forms])
+  walked, dense, ordered = prepare(group)
   random = np.random.default_rng(0)
   shows, folds = random.normal(size=(2, 2, 21)).astype(np.float32)
   reach = random.random((2, 21, group.boards, group.width(1 - player)), np.float32)

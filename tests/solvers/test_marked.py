@@ -72,7 +72,7 @@ def results(problem, algorithm):
   return [np.asarray(x) for x in run_jitted(problem, algorithm)]
 
 
-@pytest.mark.parametrize("case", harness.slow(CASES, "dice"))
+@pytest.mark.parametrize("case", harness.slow(CASES, "dice", "kuhn"))
 def test_marks_give_what_a_tree_of_those_nodes_gives(case, x64):
   game, root, depth, algorithm = CASES[case]
   game = harness.jitter_payoffs(copy.copy(game))

@@ -1,6 +1,7 @@
 """Folds and showdowns between hands that block each other, against sums over all pairs."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from solvers.sweeps import showdowns
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
-from tests.trees import without_hands
+from tests.trees import random_policy, without_hands
 
 DECK = Deck()
 BOARDS = ["3s7hTdKs2c", "2s2h2d2c3s", "AsKsQsJsTs", "4s8hTc9h2s"]  # the third always splits
@@ -30,7 +31,7 @@ def brute_force(deck, hands, board, reach):
   """Returns values `[2, n, H]` of a fold and a showdown, pair by pair of hands, in float64."""
   shown = np.array([[*hand, *board] for hand in hands.tolist()])
   strength = evaluate(deck, shown).astype(int)
-  apart = np.array([[not set(a) & set(b) for b in hands.tolist()] for a in hands.tolist()])
+  apart = (hands[:, None, :, None] != hands[None, :, None, :]).all(axis=(2, 3))
   wins = np.sign(strength[:, None] - strength[None]) * apart
   return np.stack([reach @ apart.T, reach @ wins.T])
 
@@ -57,13 +58,18 @@ def case(request):
   return (np.stack(strengths), np.stack(reach), np.stack(truth, axis=1), np.stack(live)[:, None])
 
 
+@functools.partial(jax.jit, static_argnames="dense")
+def values_of(strengths, reach, dense):
+  tables = showdowns.make_showdowns(strengths, reach.dtype, dense=dense)
+  return showdowns.showdown_values(tables, reach)
+
+
 @pytest.mark.parametrize("form", ["dense", "sorted"])
 def test_showdowns_equal_sums_over_pairs(case, form):
   strengths, reach, truth, live = case
   dtype = np.float64 if len(live) == 2 else np.float32
   with jax.enable_x64(dtype == np.float64):
-    tables = showdowns.make_showdowns(jnp.asarray(strengths), dtype, dense=form == "dense")
-    values = np.asarray(showdowns.showdown_values(tables, jnp.asarray(reach, dtype)))
+    values = np.asarray(values_of(strengths, reach.astype(dtype), dense=form == "dense"))
   assert values.dtype == dtype
   tolerance = 1e-4 if dtype == np.float32 else 1e-12
   np.testing.assert_allclose(values * live, truth[1], atol=tolerance * reach.sum(axis=2).max())
@@ -71,9 +77,10 @@ def test_showdowns_equal_sums_over_pairs(case, form):
 
 def test_an_accelerator_sorts_where_matrices_of_all_lanes_are_too_large(case, accelerator):
   strengths, reach, truth, live = case
-  boards, reach = jnp.asarray(strengths), jnp.asarray(np.tile(reach, (1, 7, 1)), jnp.float32)
-  tables = [showdowns.make_showdowns(boards, jnp.float32, lanes=lanes) for lanes in (1, 2**14)]
-  dense, many = (np.asarray(showdowns.showdown_values(x, reach)) * live for x in tables)
+  reach = np.tile(reach, (1, 7, 1)).astype(np.float32)
+  make = functools.partial(showdowns.make_showdowns, dtype=jnp.float32)
+  tables = [jax.jit(functools.partial(make, lanes=lanes))(strengths) for lanes in (1, 2**14)]
+  dense, many = (np.asarray(jax.jit(showdowns.showdown_values)(x, reach)) * live for x in tables)
   assert [isinstance(x, showdowns.SortedShowdowns) for x in tables] == [False, True]
   for values in (dense, many):  # all 21 nodes of all boards at once
     np.testing.assert_allclose(values, np.tile(truth[1], (1, 7, 1)), atol=3e-4 * reach.max())
@@ -81,17 +88,20 @@ def test_an_accelerator_sorts_where_matrices_of_all_lanes_are_too_large(case, ac
 
 def test_folds_equal_sums_over_pairs(case):
   _, reach, truth, live = case
-  values = compatible_mass(jnp.asarray(reach, jnp.float32))
+  values = jax.jit(compatible_mass)(reach.astype(np.float32))
   np.testing.assert_allclose(values * live, truth[0], atol=1e-4 * reach.sum(axis=2).max())
 
 
 def test_forgetting_blockers_is_found_out(case):
   strengths, reach, truth, live = case
-  tables = showdowns.sorted_showdowns(jnp.asarray(strengths))
-  nothing = jnp.zeros_like(tables.card_bounds)  # as if no hand held a card
-  values = showdowns.showdown_values(
-    tables._replace(card_bounds=nothing), jnp.asarray(reach, jnp.float32)
-  )
+
+  @jax.jit
+  def without_cards(strengths, reach):
+    tables = showdowns.sorted_showdowns(strengths)
+    nothing = jnp.zeros_like(tables.card_bounds)  # as if no hand held a card
+    return showdowns.showdown_values(tables._replace(card_bounds=nothing), reach)
+
+  values = without_cards(strengths, reach.astype(np.float32))
   assert np.abs(values * live - truth[1]).max() > 0.05 * reach.max()
   assert np.abs(reach.sum(axis=2, keepdims=True) * live - truth[0]).max() > 0.5
 
@@ -124,10 +134,7 @@ def small_case():
     rng = np.random.default_rng(3)
     beliefs = rng.exponential(size=(2, game.num_infostates))
     beliefs /= beliefs.sum(axis=1, keepdims=True)
-    problem = make_problem(trees[0], jnp.asarray(beliefs))
-    weights = tuple(rng.exponential(size=p.shape) for p in problem.uniform_policy())
-    policy = join_levels(problem.normalise(weights))
-  return trees, beliefs, policy
+  return trees, beliefs, random_policy(trees[0], rng)
 
 
 @pytest.mark.parametrize("entries", harness.slow([0, 2**30], 2**30), ids=["sorted", "dense"])

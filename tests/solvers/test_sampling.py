@@ -12,8 +12,10 @@ from jax import lax
 
 import games
 import solvers
+from benchmarks.studies import large_dice
 from games.poker.lines import make_lines
-from solvers import tuning
+from solvers import solve_boards, tuning
+from solvers.contrib import TreeStrategy
 from solvers.contrib.sampling.mccfr import MCCFR, solve_sampled
 from solvers.contrib.sampling.public_chance import (
   SampledBoards,
@@ -21,10 +23,13 @@ from solvers.contrib.sampling.public_chance import (
   solve_chance_sampled,
   update_deal,
 )
+from solvers.contrib.sampling.strategy import WalkedStrategy
 from solvers.contrib.sampling.traversal import make_sampler, table_policy, traverse
+from solvers.metrics import local_response
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import AXIS, make_parted_problem
 from solvers.sweeps.problem import choose, make_problem
+from solvers.xla import quickly
 from tests import harness
 from tests.solvers import test_lines
 
@@ -93,7 +98,7 @@ def test_sampled_regrets_have_the_mean_of_cfr(player, explore):
     @harness.fast_to_compile
     def sample(draws, guesses):
       policy = table_policy(sampler, table)
-      settings = {"explore": explore, "baseline": guesses}
+      settings = {"explore": explore, "baseline": lambda nodes, hands: guesses[nodes, hands]}
       return jax.vmap(lambda x: traverse(sampler, policy, x, player, **settings))(draws)
 
     draws = all_draws(sampler, player, explore)
@@ -160,11 +165,13 @@ def test_updates_of_one_deal_solve_the_game(x64):
 def test_sampled_boards_have_the_mean_of_all(x64, monkeypatch):
   """Over the chunks of a turn's rivers: in the round before; and in a chunk, when it is visited."""
   monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=1_000))
-  problem = make_parted_problem(make_lines(test_lines.make("TsJh9hAs", test_lines.APART))[0])
+  lines, _ = make_lines(test_lines.make("TsJh9hAs", test_lines.APART))
+  problem = jax.jit(make_parted_problem)(lines)
   (part,) = problem.parts
 
   def regrets(algorithm):
-    found, _ = algorithm.update(problem, algorithm.init(problem), None, 0)
+    state = algorithm.init(problem)._replace(key=jax.random.key(0))
+    found, _ = algorithm.update(problem, state, None, 0)
     return found.top.regret, found.regret
 
   def visit(index):
@@ -183,3 +190,171 @@ def test_sampled_boards_have_the_mean_of_all(x64, monkeypatch):
   assert off > 1e-3  # control: one chunk is not all
   for exact, sampled in zip(jax.tree.leaves(below), jax.tree.leaves(parts), strict=True):
     np.testing.assert_allclose(sampled.sum(axis=1), exact, atol=1e-10)
+
+
+def test_other_seeds_are_no_other_programs(monkeypatch):
+  """Of lines, whose programs take seconds to compile."""
+  monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=1_000))
+  lines, _ = make_lines(test_lines.make("TsJh9hAs", test_lines.APART))
+  with quickly():
+    first, again, other = (
+      solve_chance_sampled(lines, num_iterations=6, seed=seed) for seed in (3, 3, 4)
+    )
+    made = len(solve_boards._run._made)
+    solve_chance_sampled(lines, num_iterations=6, seed=5)
+  assert first.exploitability == again.exploitability != other.exploitability
+  assert len(solve_boards._run._made) == made
+  (program,) = [x for x in list(solve_boards._run._made.values())[-1:]]
+  assert program._cache_size() == 1
+
+
+@pytest.fixture(scope="module")
+def learned():
+  """Kuhn poker, outcome sampling with a baseline, and a state after some updates."""
+  with jax.enable_x64():
+    tree = games.build_public_tree(games.make("kuhn_poker"))
+    algorithm = MCCFR(explore=0.6, baseline=0.1, period=1_000)
+    run = solve_sampled(tree, num_iterations=2_000, key=jax.random.key(0), algorithm=algorithm)
+    return make_sampler(tree), algorithm, run
+
+
+def added(sampler, algorithm, state, keys):
+  """Returns what updates of player 0 by `keys` add to regrets and policies: `[K, N, H]` each."""
+
+  @harness.fast_to_compile
+  def update(keys):
+    found = jax.vmap(lambda key: algorithm.update(sampler, state, key, 0))(keys)
+    return found.regret - state.regret, found.average - state.average
+
+  return update(keys)
+
+
+def test_periods_weigh_updates(learned, x64):
+  sampler, algorithm, run = learned
+  assert run.nodes == int(run.state.periods) * 1_000 + int(run.state.nodes) > 4_000
+  keys = jax.random.split(jax.random.key(1), 20)
+  once, often = (
+    added(sampler, algorithm, run.state._replace(periods=jnp.int32(n)), keys) for n in (0, 6)
+  )
+  for one, other in zip(once, often, strict=True):
+    np.testing.assert_allclose(other, 7 * one, atol=1e-9)
+    assert float(abs(one).max()) > 0.1
+  # Control: without a period all updates weigh one.
+  plain = dataclasses.replace(algorithm, period=None)
+  found = added(sampler, plain, run.state._replace(periods=jnp.int32(6)), keys)
+  np.testing.assert_allclose(found[0], once[0], atol=1e-9)
+
+
+def test_learned_baselines_leave_the_mean_and_take_variance(learned, x64):
+  sampler, algorithm, run = learned
+  keys = jax.random.split(jax.random.key(2), 20_000)
+  nothing = run.state._replace(baseline=jnp.zeros_like(run.state.baseline), periods=jnp.int32(0))
+  with_, without = (
+    np.asarray(added(sampler, algorithm, state, keys)[0])
+    for state in (run.state._replace(periods=jnp.int32(0)), nothing)
+  )
+  error = np.sqrt((with_.var(axis=0) + without.var(axis=0)) / len(keys))
+  assert (abs(with_.mean(axis=0) - without.mean(axis=0)) <= 5 * error + 1e-9).all()
+  assert with_.var(axis=0).sum() < 0.8 * without.var(axis=0).sum()
+  # Control: guesses of the other player are none.
+  swapped = nothing._replace(baseline=run.state.baseline[::-1])
+  off = np.asarray(added(sampler, algorithm, swapped, keys)[0])
+  assert off.var(axis=0).sum() > 1.2 * with_.var(axis=0).sum()
+
+
+def test_deals_side_by_side_add_up(learned, x64):
+  """An update of many deals adds as many times the mean, and counts their nodes."""
+  sampler, algorithm, run = learned
+  state = run.state._replace(periods=jnp.int32(0))
+  keys = jax.random.split(jax.random.key(3), 4_000)
+  single = np.asarray(added(sampler, algorithm, state, keys)[0])
+  several = dataclasses.replace(algorithm, deals=8)
+  many = np.asarray(added(sampler, several, state, keys[:1_000])[0])
+  error = np.sqrt(8**2 * single.var(axis=0) / 4_000 + many.var(axis=0) / 1_000)
+  assert (abs(many.mean(axis=0) - 8 * single.mean(axis=0)) <= 5 * error + 1e-9).all()
+  assert (abs(many.mean(axis=0) - single.mean(axis=0)) > 5 * error).any()  # control
+  # They are independent: their variances add up, too.
+  assert many.var(axis=0).sum() == pytest.approx(8 * single.var(axis=0).sum(), rel=0.2)
+
+
+def test_nodes_beyond_the_width_are_kept_fairly(x64):
+  """Where a level keeps one node of two, the mean is CFR's still."""
+  tree = games.build_public_tree(games.make("kuhn_poker"))
+  sampler, table = make_sampler(tree, width=1), eighths(tree, np.random.default_rng(0))
+  exact, value = exact_regrets(tree, table, 0)
+
+  @harness.fast_to_compile
+  def sample(draws):
+    policy = table_policy(sampler, table)
+    return jax.vmap(lambda x: traverse(sampler, policy, x, 0))(draws)
+
+  visits = sample(jax.random.uniform(jax.random.key(0), (40_000, sum(sampler.sizes(0)))))
+  assert (np.asarray(visits.node) >= 0).sum(axis=1).max() <= len(sampler.capacity[0])
+  spread = 5 * np.asarray(visits.regret).std() * 3 / 40_000**0.5
+  np.testing.assert_allclose(mean_regrets(visits, tree.num_nodes), exact, atol=spread)
+  assert np.mean(visits.value[:, 0]) == pytest.approx(value, abs=spread)
+  off = visits._replace(regret=visits.regret * visits.sampled[..., None])  # control: as if all were
+  assert abs(mean_regrets(off, tree.num_nodes) - exact).max() > 2 * spread
+
+
+@pytest.mark.parametrize(
+  "name", [pytest.param("leduc_poker", marks=pytest.mark.slow), "liars_dice"]
+)
+def test_rules_are_walked_as_their_tree(name, x64):
+  game = games.make(name) if name == "leduc_poker" else games.LiarsDice(1, 2)
+  tree = games.build_public_tree(game)
+  rules = make_sampler(game, rows=4 * tree.num_nodes, width=3)
+  written = dataclasses.replace(make_sampler(tree, width=3), capacity=rules.capacity)
+  algorithm, draws = MCCFR(), jax.random.uniform(jax.random.key(0), (200, sum(rules.sizes(1))))
+
+  @harness.fast_to_compile
+  def sample():
+    def visits(sampler):
+      policy = algorithm.policy(sampler, algorithm.init(sampler))
+      return jax.vmap(lambda x: traverse(sampler, policy, x, 1))(draws)
+
+    return visits(rules), visits(written)
+
+  walked, known = sample()
+  for field in ("player", "infostate", "policy", "value", "regret", "reach", "probability"):
+    np.testing.assert_allclose(getattr(walked, field), getattr(known, field), atol=1e-12)
+  assert (walked.probability * (walked.node >= 0)).sum() > 0
+  numbers = {}  # each node has a number, and each number a node
+  pairs = np.stack([np.ravel(walked.moves), np.ravel(known.moves)], axis=1)
+  for number, node in np.unique(pairs, axis=0).tolist():
+    assert numbers.setdefault(number, node) == node
+
+
+@pytest.mark.slow
+def test_rules_learn_as_their_tree_and_full_tables_stay_even(x64):
+  game = games.LiarsDice(1, 2)
+  tree = games.build_public_tree(game)
+  runs = {}
+  for rows in (2**18, 8):
+    sampler = make_sampler(game, rows=rows, width=3)
+    runs[rows] = solve_sampled(sampler, num_iterations=400, key=jax.random.key(0)), sampler
+  written = dataclasses.replace(make_sampler(tree, width=3), capacity=sampler.capacity)
+  known = solve_sampled(written, num_iterations=400, key=jax.random.key(0)).average_policy
+  off = {}
+  for rows, (run, sampler) in runs.items():
+    strategy = WalkedStrategy(sampler, MCCFR(), run.state)
+    table = large_dice.tabulated(strategy, tree)
+    off[rows] = float(abs(table - known).max())
+    assert run.nodes > 2_000
+  assert off[2**18] < 1e-9
+  assert off[8] > 0.1  # control: rows for eight nodes
+  assert (np.asarray(runs[8][0].state.holds) >= 0).all()
+
+
+def test_a_local_response_that_looks_to_the_end_is_a_best_response(x64):
+  game = games.LiarsDice(1, 2)
+  tree = games.build_public_tree(game)
+  policy = solvers.solve(tree, algorithm=solvers.vanilla_cfr(), num_iterations=6).average_policy
+  gap = float(solvers.exploitability(tree, policy))
+  strategy, settings = TreeStrategy(tree, policy), {"num_plays": 300, "seed": 1}
+  far, near = (
+    local_response(game, strategy, lambda _: game.liar, depth=depth, **settings) for depth in (8, 1)
+  )
+  assert far[0] == pytest.approx(gap, abs=1.5 * far[1])
+  assert far[1] < gap
+  assert near[0] < far[0] - 0.05  # control: a response that asks for no policy

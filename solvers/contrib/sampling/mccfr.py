@@ -1,7 +1,7 @@
 """Monte Carlo CFR with tables: external and outcome sampling, plain or Linear, with baselines."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,12 @@ class MCCFRState(NamedTuple):
   """Sums over traversals; a row of a table is of the move to that node.
 
   Attributes:
-    regret: `[N, H]` sampled regrets.
+    regret: `[N, H]` sampled regrets; rows are nodes of a tree, or as `holds` says.
     average: `[N, H]` policies, weighted by own reach in the mean.
     baseline: `[P, N, H]` guesses of each traverser's values; None without.
     nodes: how many the traversals of this period touched, terminal ones too.
     periods: how many were before.
+    holds: `[N]` the node that each row is of, -1 where it is free; None with a tree.
   """
 
   regret: jax.Array
@@ -34,6 +35,23 @@ class MCCFRState(NamedTuple):
   baseline: jax.Array | None
   nodes: jax.Array
   periods: jax.Array
+  holds: jax.Array | None = None
+
+
+_PROBES = 4  # rows that a node may have
+
+
+def _rows(holds: jax.Array | None, numbers: jax.Array, length: int, new: Any = -2) -> jax.Array:
+  """Returns the rows of nodes, `length` for those without one; where free rows are `new`, one.
+
+  Rows are never freed, so a node's own comes before the first that is free.
+  """
+  if holds is None:
+    return jnp.where(numbers >= 0, numbers, length)
+  rows = (numbers[..., None] + jnp.arange(_PROBES)) % length
+  good = (holds[rows] == numbers[..., None]) | (holds[rows] == new)
+  first = jnp.take_along_axis(rows, good.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+  return jnp.where((numbers >= 0) & good.any(axis=-1), first, length)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,20 +82,24 @@ class MCCFR:
 
   def init(self, sampler: Sampler) -> MCCFRState:
     """Returns the state before the first traversal."""
-    zeros = jnp.zeros((sampler.tree.num_nodes, sampler.tree.num_infostates), sampler.tree.dtype)
+    zeros = jnp.zeros(sampler.shape, sampler.dtype)
     guesses = None if self.baseline is None else jnp.stack([zeros, zeros])
-    return MCCFRState(zeros, zeros, guesses, *[jnp.zeros((), jnp.int32)] * 2)
+    holds = None if sampler.tree is not None else jnp.full(sampler.shape[0], -1, jnp.int32)
+    none = jnp.zeros((), jnp.int32)
+    return MCCFRState(zeros, zeros, guesses, none, none, holds)
 
-  def policy(self, sampler: Sampler, state: MCCFRState) -> Policy:
-    """Returns the current policy, matched to regrets at the nodes that are visited.
+  def policy(self, sampler: Sampler, state: MCCFRState, *, average: bool = False) -> Policy:
+    """Returns the current policy, matched to regrets at the nodes that are visited; or the average.
 
     Floors and discounts of regrets do not help where they are samples (thesis, section 3.1).
     """
+    table = state.average if average else state.regret
 
-    def policy(node: jax.Array, infostate: jax.Array) -> jax.Array:
-      moves = jnp.asarray(sampler.child)[node]
-      legal = (moves >= 0).astype(state.regret.dtype)
-      weights = legal * jnp.maximum(state.regret[moves, infostate[:, None]], 0.0)
+    def policy(nodes: Any, infostate: jax.Array) -> jax.Array:
+      moves = sampler.look(nodes)[2]
+      legal, rows = (moves >= 0).astype(table.dtype), _rows(state.holds, moves, len(table))
+      found = table.at[rows, infostate[:, None]].get(mode="fill", fill_value=0.0)
+      weights = legal * jnp.maximum(found, 0.0)
       weights = jnp.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
       return weights / jnp.maximum(weights.sum(axis=1, keepdims=True), _TINY)
 
@@ -91,33 +113,43 @@ class MCCFR:
     the visit.
     """
     policy, explore, baseline = self.policy(sampler, state), self.explore, state.baseline
-    guesses = None if baseline is None else baseline[player]
-    shape = self.deals, sum(sampler.sizes(player, explore))
-    visits = jax.vmap(
-      lambda draws: traverse(sampler, policy, draws, player, explore=explore, baseline=guesses)
-    )(jax.random.uniform(key, shape, sampler.tree.dtype))
+    shape, length = (self.deals, sum(sampler.sizes(player, explore))), sampler.shape[0]
+
+    def guesses(numbers: jax.Array, infostates: jax.Array) -> jax.Array:
+      places = player, _rows(state.holds, numbers, length), infostates
+      return state.baseline.at[places].get(mode="fill", fill_value=0.0)  # type: ignore[union-attr]
+
+    settings: Any = {"explore": explore, "baseline": None if baseline is None else guesses}
+    visits = jax.vmap(lambda draws: traverse(sampler, policy, draws, player, **settings))(
+      jax.random.uniform(key, shape, sampler.dtype)
+    )
     if explore is None:
-      counted = jnp.where(visits.player == 1 - player, 1.0, 0.0)
+      counted = jnp.where(visits.player == 1 - player, 1.0 / visits.sampled, 0.0)
     else:
       counted = jnp.where(visits.player == player, visits.reach / visits.probability, 0.0)
 
-    def add(table: jax.Array, rows: jax.Array) -> jax.Array:
+    holds, rows = state.holds, _rows(state.holds, visits.moves, length, -1)
+    if holds is not None:  # of nodes that want the same row one has it
+      holds = holds.at[rows].set(visits.moves, mode="drop")
+      rows = jnp.where(holds.at[rows].get(mode="fill", fill_value=-1) == visits.moves, rows, length)
+
+    def add(table: jax.Array, found: jax.Array) -> jax.Array:
       # Moves that are not there go to a row past the end, which is dropped.
-      places = jnp.where(visits.moves >= 0, visits.moves, len(table)), visits.infostate[..., None]
-      rows = rows * (1 + state.periods if self.period else 1)
-      return table.at[places].add(rows.astype(table.dtype), mode="drop")
+      found = found * (1 + state.periods if self.period else 1)
+      return table.at[rows, visits.infostate[..., None]].add(found.astype(table.dtype), mode="drop")
 
     if self.baseline is not None and baseline is not None:
-      places = player, jnp.where(visits.node >= 0, visits.node, baseline.shape[1]), visits.held
+      places = player, _rows(holds, visits.node, length), visits.held
       off = visits.value - baseline.at[places].get(mode="fill", fill_value=0.0)
       baseline = baseline.at[places].add(self.baseline / self.deals * off, mode="drop")
-    nodes, length = state.nodes + (visits.node >= 0).sum(dtype=jnp.int32), self.period or _LARGE
+    nodes, period = state.nodes + (visits.node >= 0).sum(dtype=jnp.int32), self.period or _LARGE
     return MCCFRState(
       regret=add(state.regret, visits.regret),
       average=add(state.average, counted[..., None] * visits.policy),
       baseline=baseline,
-      nodes=nodes % length,
-      periods=state.periods + nodes // length,
+      nodes=nodes % period,
+      periods=state.periods + nodes // period,
+      holds=holds,
     )
 
 
@@ -125,19 +157,20 @@ class SampledSolution(NamedTuple):
   """A run of Monte Carlo CFR.
 
   Attributes:
-    average_policy: `[N, H]`, which converges to an equilibrium.
+    average_policy: `[N, H]`, which converges to an equilibrium; None without a tree, where
+      `MCCFR.policy` reads it from the state.
     nodes: how many were touched, terminal ones too.
     state: to go on from.
   """
 
-  average_policy: jax.Array
+  average_policy: jax.Array | None
   nodes: int
   state: MCCFRState
 
 
 @validation.checked
 def solve_sampled(
-  tree: PublicTree,
+  tree: PublicTree | Sampler,
   *,
   num_iterations: Positive,
   key: jax.Array,
@@ -147,7 +180,7 @@ def solve_sampled(
   """Solves a game by traversals of samples of it.
 
   Args:
-    tree: whole, of moves that all see.
+    tree: whole, of moves that all see; or a sampler, of rules too.
     num_iterations: one player's update is one; player 0 is first. The last of an odd
       number is left out.
     key: of the samples.
@@ -160,7 +193,7 @@ def solve_sampled(
   Raises:
     ValueError: an argument is not as above.
   """
-  sampler = make_sampler(tree)
+  sampler = tree if isinstance(tree, Sampler) else make_sampler(tree)
   state = algorithm.init(sampler) if state is None else state
   run = _run[work_on_trees()]
   state, policy = run(sampler, state, key, num_iterations // 2, algorithm=algorithm)
@@ -176,6 +209,8 @@ def _traversals(sampler, state, key, number, *, algorithm):
     return state
 
   state = lax.fori_loop(0, number, both, state)
+  if sampler.tree is None:
+    return state, None
   problem = make_problem(sampler.tree, sampler.tree.prior)
   return state, problem.join(problem.normalise(problem.split(state.average)))
 

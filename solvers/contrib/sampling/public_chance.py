@@ -124,17 +124,15 @@ class SampledBoards(ByBoards):
   """CFR on lines whose updates visit one chunk of each part's boards, drawn evenly.
 
   Attributes:
-    seed: of the draws.
     period: as for `solve_chance_sampled`.
   """
 
-  seed: int = 0
   period: int | None = None
 
-  def visit_chunks(self, part: Any, number: int, k: jax.Array, player: int, visit, carry) -> Any:
+  def visit_chunks(self, part: Any, number: int, state: Any, player: int, visit, carry) -> Any:
     """Visits one chunk, whose values weigh as many times as there are chunks."""
-    key = jax.random.fold_in(jax.random.key(self.seed), 2 * k.astype(jnp.int32) + player)
-    key = jax.random.fold_in(key, number)
+    update = 2 * (state.top.updates[player] + 1) + player
+    key = jax.random.fold_in(jax.random.fold_in(state.key, update), number)
     own, counted, values = visit(jax.random.randint(key, (), 0, part.num_chunks), carry)
     return own, counted, values * part.num_chunks
 
@@ -145,7 +143,7 @@ class SampledBoards(ByBoards):
     tables = state.top.regret, state.top.average, state.regret, state.average
     tables = _weigh(tables, state.top.updates[1], self.period)
     top = state.top._replace(regret=tables[0], average=tables[1])
-    return BoardsState(top, *tables[2:]), sweep
+    return state._replace(top=top, regret=tables[2], average=tables[3]), sweep
 
 
 def _weigh(tables: Any, done: jax.Array, period: int) -> Any:
@@ -184,7 +182,7 @@ def solve_chance_sampled(
     ValueError: an argument is not as above.
   """
   if isinstance(tree, Lines):
-    run, read = boards_on(tree, SampledBoards(_CFR, seed=seed, period=period), None)
+    run, read = boards_on(tree, SampledBoards(_CFR, period=period), None, key=jax.random.key(seed))
     gap = float(run(num_iterations))
     return Solution(exploitability=gap, average_policy=read(), iterations=num_iterations)
   run, key = _run[work_on_trees()], jax.random.key(seed)

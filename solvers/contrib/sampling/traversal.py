@@ -3,7 +3,8 @@
 One pair of infostates is dealt. Chance and the opponent take one move each, by their
 probabilities; the traverser takes all of its moves (external sampling) or one (outcome sampling).
 The nodes of a level that are visited are a frontier of fixed capacity, so a traversal costs what it
-visits and not what the tree has, and `jax.vmap` runs many.
+visits and not what the tree has, and `jax.vmap` runs many. Where moves lead to more nodes than it
+holds, each is kept with one probability, by which what it says is divided.
 
 With baseline b, policy s and q the probability that a move a is taken, the value of the move is
 `b(a) + taken(a) (v(a) - b(a)) / q(a)`, and of the node `sum_a s(a)` of that (Schmid et al. 2019,
@@ -18,31 +19,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.game import CHANCE, TERMINAL
+from games.game import CHANCE, TERMINAL, Game
 from games.pairs import of_tree
 from games.public_tree import Array, PublicTree
 from games.tabulate import children_of
 from solvers import validation
 
-# (nodes `[C]`, the movers' infostates `[C]`) -> probability of each move `[C, A]`
-Policy = Callable[[jax.Array, jax.Array], jax.Array]
+# (nodes of C slots, the movers' infostates `[C]`) -> probability of each move `[C, A]`
+Policy = Callable[[Any, jax.Array], jax.Array]
+# (numbers of nodes, infostates) of one shape -> what nodes are worth to the traverser's infostates
+Baseline = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 class Visits(NamedTuple):
   """The nodes of one traversal, `[V]` slots level by level.
 
   Attributes:
-    node: -1 in a slot that is empty.
+    node: its number, -1 in a slot that is empty.
     infostate: of the mover.
     held: the traverser's infostate.
     player: who moves: 0 or 1; any other number at chance and terminal nodes.
-    moves: `[V, A]` the node after each of the mover's moves, -1 where there is none.
+    moves: `[V, A]` the number of the node after each of the mover's moves, -1 where there is none.
     policy: `[V, A]` the mover's, or chance's.
     value: sampled value of the node to the traverser, in the game's units.
     regret: `[V, A]` sampled regrets of the traverser's moves, in the game's units; else zero. By
       outcome sampling they are divided by the probability that the traverser's own moves are taken.
     reach: the traverser's own, by its policy.
     probability: that the traversal visits the node, the deal included.
+    sampled: the part of it that is no other's move: draws of the traverser's, and what is kept.
   """
 
   node: jax.Array
@@ -55,52 +59,180 @@ class Visits(NamedTuple):
   regret: jax.Array
   reach: jax.Array
   probability: jax.Array
+  sampled: jax.Array
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Sampler:
-  """A tree with what traversals look up.
+  """A game with what traversals look up, where nodes are those of a tree, by number.
 
   Attributes:
-    tree: whole, of moves that all see.
-    child: `[N, A]` the node after each action, -1 where there is none.
     deals: `[H]` probability of player 0's infostates, and `[H, H]` of both.
+    start: the root, as one slot.
+    tree: whole, of moves that all see; None where the rules are walked.
+    child: `[N, A]` the node after each action, -1 where there is none.
     ends: `[N]` table and factor of the payoffs of terminal nodes; zero elsewhere.
     capacity: for each traverser the most nodes of each level that external sampling visits.
+    shape: of tables of moves, `[N, H]`.
+    dtype: of sums.
+    kept: whether moves may lead to more nodes than there is capacity for, of which some are kept.
   """
 
-  tree: PublicTree
-  child: Array
   deals: tuple[Array, Array]
-  ends: tuple[Array, Array]
-  capacity: tuple[tuple[int, ...], tuple[int, ...]] = dataclasses.field(metadata={"static": True})
+  start: Any
+  tree: Any
+  child: Any
+  ends: Any
+  capacity: tuple[tuple[int, ...], ...] = dataclasses.field(metadata={"static": True})
+  shape: tuple[int, int] = dataclasses.field(metadata={"static": True})
+  dtype: Any = dataclasses.field(metadata={"static": True})
+  kept: bool = dataclasses.field(metadata={"static": True})
 
   def sizes(self, player: int, explore: float | None = None) -> tuple[int, ...]:
     """Returns how many draws the deal and the slots of each level take; see `traverse`."""
-    return (
-      (2, *self.capacity[player]) if explore is None else (2, *[1] * len(self.capacity[player]))
-    )
+    slots = self.capacity[player] if explore is None else [1] * len(self.capacity[player])
+    return (2, *(size + self.kept for size in slots))
+
+  def look(self, nodes: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns numbers `[C]`, who moves `[C]`, and the numbers after each move `[C, A]`."""
+    kind = jnp.where(nodes >= 0, jnp.asarray(self.tree.kind)[nodes], TERMINAL)
+    return nodes, kind, jnp.where((kind != TERMINAL)[:, None], jnp.asarray(self.child)[nodes], -1)
+
+  def follow(self, nodes: Any, moves: jax.Array, at: jax.Array) -> Any:
+    """Returns the nodes after moves `at` of `[C * A]`; of -1, empty slots."""
+    del nodes
+    return jnp.where(at >= 0, moves.reshape(-1)[at], -1)
+
+  def chance(self, nodes: Any, moves: jax.Array, hands: jax.Array) -> Any:
+    """Returns the probabilities of outcomes `[C, A]`, None if chance never moves."""
+    del nodes
+    if self.tree.chance_probability is None:
+      return None
+    dealt = jnp.asarray(self.tree.chance_probability)[moves]
+    if self.tree.possible is None:
+      return dealt
+    return dealt * jnp.asarray(self.tree.possible)[moves[..., None], jnp.arange(2), hands].all(-1)
+
+  def won(self, nodes: Any, hands: jax.Array) -> jax.Array:
+    """Returns the payoffs of terminal nodes to player 0: `[C]`."""
+    table, scale = (jnp.asarray(x)[nodes] for x in self.ends)
+    return scale * _payoff(self.tree, table, hands)
 
 
-def make_sampler(tree: PublicTree) -> Sampler:
-  """Makes the sampler of `tree`, on the host.
+class Walked(NamedTuple):
+  """Nodes of a game that is walked: numbers `[C]`, states `[C, S]`, actions before `[C, L]`."""
+
+  number: jax.Array
+  state: jax.Array
+  history: jax.Array
+
+
+def walk(state: Any, history: Any, there: Any = True) -> Walked:
+  """Returns nodes in states `[C, S]` after actions `[C, L]`, -1 to fill up; empty if not there."""
+  return Walked(jnp.where(there, _mixed(_sums(history)), -1), state, history)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RulesSampler(Sampler):
+  """The same by the rules alone; a node's number is 31 mixed bits of the actions before it.
+
+  Attributes:
+    game: the rules.
+  """
+
+  game: Any = dataclasses.field(default=None, metadata={"static": True})
+
+  def look(self, nodes):
+    kind = jnp.where(nodes.number >= 0, self.game.actor(nodes.state), TERMINAL)
+    legal = self.game.legal_actions(nodes.state) & (kind != TERMINAL)[:, None]
+    last = jnp.asarray(_FACTORS)[(nodes.history >= 0).sum(axis=1)]
+    after = jnp.arange(1, legal.shape[1] + 1, dtype=jnp.uint32)
+    moves = _mixed(_sums(nodes.history)[:, None] + last[:, None] * after)
+    return nodes.number, kind, jnp.where(legal, moves, -1)
+
+  def follow(self, nodes, moves, at):
+    parent, action = jnp.divmod(at, moves.shape[1])
+    state, history = nodes.state[parent], nodes.history[parent]
+    here = jnp.arange(history.shape[1]) == (history >= 0).sum(axis=1, keepdims=True)
+    state = self.game.next_states(state, action)
+    return walk(state, jnp.where(here, action[:, None], history), at >= 0)
+
+  def chance(self, nodes, moves, hands):
+    if not self.game.has_chance:
+      return None
+    states, outcomes = jnp.repeat(nodes.state, moves.shape[1], axis=0), jnp.arange(moves.size)
+    odds, fits = self.game.chance(states, outcomes % moves.shape[1])
+    return (odds * fits[:, jnp.arange(2), hands].all(axis=-1)).reshape(moves.shape)
+
+  def won(self, nodes, hands):
+    table, scale = self.game.payoff_index(nodes.state), self.game.payoff_scale(nodes.state)
+    return scale * jnp.asarray(self.game.pairs().payoffs)[(table, *hands)]
+
+
+_FACTORS = np.random.default_rng(0).integers(2**32, size=1024, dtype=np.uint32) | 1
+
+
+def _sums(history: Any) -> jax.Array:
+  factors = _FACTORS[: history.shape[1]]
+  return ((history + 2).astype(jnp.uint32) * factors).sum(axis=1, dtype=jnp.uint32)
+
+
+def _mixed(bits: jax.Array) -> jax.Array:
+  """Returns numbers from 0 on of 32 bits, which a bit that changes changes all over."""
+  for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+    bits = (bits ^ (bits >> shift)) * jnp.uint32(factor)
+  return ((bits ^ (bits >> 16)) >> 1).astype(jnp.int32)
+
+
+@validation.checked
+def make_sampler(
+  game: PublicTree | Game, *, rows: int | None = None, width: int | None = None
+) -> Sampler:
+  """Makes the sampler of a game, on the host.
+
+  Args:
+    game: its tree; or its rules, where a tree is too large.
+    rows: with rules, of the tables: nodes that they have room for. Nodes met once they are full are
+      played evenly.
+    width: the most nodes of a level that a traversal visits; None with a tree for all that its
+      moves lead to.
 
   Raises:
-    ValueError: the tree is depth-limited or stacked, or players' moves are hidden in it.
+    ValueError: the tree is depth-limited or stacked; moves are hidden; rules are without rows and
+      width, or of hands of cards.
   """
+  if isinstance(game, Game):
+    first = game.initial_state()[None]
+    hidden = game.infostate_parents(first, np.zeros(1, int)) is not None
+    if rows is None or width is None or hidden or game.hands() is not None:
+      raise ValueError("game needs rows and width, and no hidden moves or hands; or take its tree")
+    deals = _deals(game.prior(), game.pairs().weight_table(int(game.pair_index(first)[0])))
+    start = walk(jnp.asarray(first, jnp.int32), jnp.full((1, game.max_moves), -1))
+    sizes, dtype = (1, *[width] * game.max_moves), jnp.zeros(0).dtype
+    shape = rows, game.num_infostates
+    return RulesSampler(deals, start, None, None, None, (sizes, sizes), shape, dtype, True, game)
+  tree = game
   validation.check_unstacked(tree)
   if tree.depth_limited or tree.infostate_parent is not None:
     raise ValueError("tree must be whole, and all must see its moves: traversals sample no others")
   child, kind = children_of(tree), np.asarray(tree.kind)
-  first, second = np.asarray(tree.prior)
-  pairs = first[:, None] * second * of_tree(tree).weight_table(int(tree.root_pair_index))
-  pairs = pairs / pairs.sum()
-  table, scale = np.zeros(len(kind), np.int32), np.zeros(len(kind))
+  table, scale = np.zeros(len(kind), np.int32), np.zeros(len(kind), tree.dtype)
   table[tree.terminal_nodes], scale[tree.terminal_nodes] = tree.payoff_index, tree.payoff_scale
-  deals, scale = (pairs.sum(axis=1), pairs), scale.astype(tree.dtype)
-  capacity = tuple(_capacity(tree, child, kind, player) for player in (0, 1))
-  return Sampler(tree, child, deals, (table, scale), capacity)
+  deals = _deals(tree.prior, of_tree(tree).weight_table(int(tree.root_pair_index)))
+  slots = [_capacity(tree, child, kind, player) for player in (0, 1)]
+  capacity = tuple(tuple(min(x, width or x) for x in sizes) for sizes in slots)
+  return Sampler(
+    deals, jnp.zeros(1, jnp.int32), tree, child, (table, scale), capacity,
+    (tree.num_nodes, tree.num_infostates), tree.dtype, width is not None,
+  )  # fmt: skip
+
+
+def _deals(prior: Array, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  first, second = np.asarray(prior)
+  pairs = first[:, None] * second * weights
+  return pairs.sum(axis=1) / pairs.sum(), pairs / pairs.sum()
 
 
 def _capacity(tree: PublicTree, child: np.ndarray, kind: np.ndarray, player: int):
@@ -122,8 +254,8 @@ def _capacity(tree: PublicTree, child: np.ndarray, kind: np.ndarray, player: int
 def table_policy(sampler: Sampler, table: Any) -> Policy:
   """Returns a policy that reads `table` `[N, H]`, as `solve` returns policies."""
 
-  def policy(node: jax.Array, infostate: jax.Array) -> jax.Array:
-    moves = jnp.asarray(sampler.child)[node]
+  def policy(nodes: Any, infostate: jax.Array) -> jax.Array:
+    moves = sampler.look(nodes)[2]
     return jnp.where(moves >= 0, jnp.asarray(table)[moves, infostate[:, None]], 0.0)
 
   return policy
@@ -136,18 +268,19 @@ def traverse(
   player: int,
   *,
   explore: float | None = None,
-  baseline: Array | None = None,
+  baseline: Baseline | None = None,
 ) -> Visits:
   """Samples the values and regrets of `player` at the nodes that a traversal visits.
 
   Args:
-    sampler: of the tree.
+    sampler: of the game.
     policy: of both players; moves beyond a node's are ignored. `table_policy` reads a table.
-    draws: `[sum of sizes]` random numbers, even in [0, 1): two for the deal, one for each slot.
+    draws: `[sum of sizes]` random numbers, even in [0, 1): two for the deal, one for each slot,
+      and one after those of each level where not all nodes may be kept.
     player: the traverser, 0 or 1; static.
     explore: None for external sampling; for outcome sampling how much of the traverser's choice of
       its one move is uniform.
-    baseline: `[N, H]` guesses of what nodes are worth to the traverser's infostates; None for zero.
+    baseline: guesses of what nodes are worth; None for zero.
 
   Returns:
     The visits.
@@ -155,20 +288,30 @@ def traverse(
   hands, chance = _deal(sampler, draws[:2])
   _, *sizes = sampler.sizes(player, explore)
   # Of a slot: the traverser's reach by its policy, that by which it is sampled, and all others'.
-  node, odds = jnp.zeros(1, jnp.int32), jnp.ones((1, 3), draws.dtype)
+  nodes, odds = sampler.start, jnp.ones((1, 3), draws.dtype)
   levels = []
   for i, draw in enumerate(jnp.split(draws[2:], np.cumsum(sizes)[:-1])):
-    level, rate, taken = _frontier(sampler, policy, hands, node, draw, player, explore)
-    level = level._replace(reach=odds[:, 0], probability=chance * odds[:, 1] * odds[:, 2])
+    level, rate, taken = _frontier(sampler, policy, hands, nodes, draw, player, explore)
+    reach, sampled, others = odds.T
+    level = level._replace(reach=reach, probability=chance * sampled * others, sampled=sampled)
     slot = jnp.cumsum(taken.reshape(-1)) - 1  # of a move that is taken, in the level below
-    levels.append((level, rate, taken, slot, odds[:, 1:2]))
+    share = jnp.ones((), draws.dtype)
+    if sampler.kept and i + 1 < len(sizes):
+      room, number = sizes[i + 1] - 1, slot[-1] + 1
+      share = jnp.where(number > room, room * (1 - _EDGE) / jnp.maximum(number, 1), share)
+      kept = jnp.floor((slot + 1) * share + draw[-1]) > jnp.floor(slot * share + draw[-1])
+      taken &= (kept | (share == 1)).reshape(taken.shape)
+      slot = jnp.cumsum(taken.reshape(-1)) - 1
+    levels.append((level, rate * share, taken, slot))
     if i + 1 < len(sizes):
-      places = jnp.where(taken.reshape(-1), slot, sizes[i + 1])
-      at = jnp.full(sizes[i + 1], -1).at[places].set(jnp.arange(len(slot)), mode="drop")
-      node = jnp.where(at >= 0, level.moves.reshape(-1)[at], -1)
+      room = sizes[i + 1] - sampler.kept
+      places = jnp.where(taken.reshape(-1), slot, room)
+      at = jnp.full(room, -1).at[places].set(jnp.arange(len(slot)), mode="drop")
+      nodes = sampler.follow(nodes, level.moves, at)
       mine, one = (level.player == player)[:, None], jnp.ones_like(rate)
       pairs: Any = ((level.policy, one), (rate, one), (one, level.policy))
       steps = jnp.stack([jnp.where(mine, *pair) for pair in pairs], axis=-1)  # type: ignore[misc]
+      steps *= jnp.stack([1.0, share, 1.0])
       odds = odds[at // rate.shape[1]] * steps.reshape(-1, 3)[at]
   below, visits = None, []
   for level in levels[::-1]:
@@ -177,43 +320,41 @@ def traverse(
   return jax.tree.map(lambda *rows: jnp.concatenate(rows), *visits[::-1])
 
 
-def _frontier(sampler: Sampler, policy: Policy, hands, node, draw, player, explore):
+_EDGE = 1e-6  # by which rounding may put a node beyond the room that there is
+
+
+def _frontier(sampler: Sampler, policy: Policy, hands, nodes, draw, player, explore):
   """Returns a level's visits without values, and which moves are taken at what rate, `[C, A]`."""
-  tree, (table, scale) = sampler.tree, (jnp.asarray(x)[node] for x in sampler.ends)
-  kind = jnp.where(node >= 0, jnp.asarray(tree.kind)[node], TERMINAL)
+  node, kind, moves = sampler.look(nodes)
   infostate = hands[jnp.clip(kind, 0, 1)]
-  moves = jnp.where((kind != TERMINAL)[:, None], jnp.asarray(sampler.child)[node], -1)
   legal, mine = moves >= 0, (kind == player)[:, None]
-  share = policy(node, infostate)
-  if tree.chance_probability is not None:
-    dealt = jnp.asarray(tree.chance_probability)[moves]
-    if tree.possible is not None:
-      fits = jnp.asarray(tree.possible)[moves[..., None], jnp.arange(2), hands]
-      dealt = dealt * fits.all(axis=-1)
+  share = policy(nodes, infostate)
+  if (dealt := sampler.chance(nodes, moves, hands)) is not None:
     share = jnp.where((kind == CHANCE)[:, None], dealt, share)
   rate = share = jnp.where(legal, share, 0.0)
   if explore is not None:
     even = legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1)
     rate = jnp.where(mine, explore * even + (1 - explore) * share, share)
-  taken = _choose(rate, draw) & legal
+  taken = _choose(rate, draw[: len(node)]) & legal
   if explore is None:
     taken, rate = jnp.where(mine, legal, taken), jnp.where(mine, 1.0, share)
-  won = jnp.where(node >= 0, scale * _payoff(tree, table, hands), 0.0)
+  won = jnp.where((node >= 0) & (kind == TERMINAL), sampler.won(nodes, hands), 0.0)
   held = jnp.full_like(infostate, hands[player])
-  return Visits(node, infostate, held, kind, moves, share, won, share, won, won), rate, taken
+  return Visits(node, infostate, held, kind, moves, share, won, share, won, won, won), rate, taken
 
 
-def _values(level: Visits, rate, taken, slot, by_own, held, below, player, baseline):
+def _values(level: Visits, rate, taken, slot, held, below, player, baseline):
   """Returns the visits of a level with values and regrets; `below` are values under it."""
   worth = jnp.zeros_like(rate)
   if baseline is not None:
-    worth = jnp.where(level.moves >= 0, jnp.asarray(baseline)[level.moves, held], 0.0)
+    infostates = jnp.full_like(level.moves, held)
+    worth = jnp.where(level.moves >= 0, baseline(level.moves, infostates), 0.0)
   if below is not None:
     under = below[slot].reshape(taken.shape)
     worth += jnp.where(taken, (under - worth) / jnp.where(taken, rate, 1.0), 0.0)
   value = (level.policy * worth).sum(axis=1)
   mine = (level.player == player)[:, None] & (level.moves >= 0)
-  regret = jnp.where(mine, (worth - value[:, None]) / by_own, 0.0)
+  regret = jnp.where(mine, (worth - value[:, None]) / level.sampled[:, None], 0.0)
   ends = level.value if player == 0 else -level.value
   return level._replace(value=jnp.where(level.player == TERMINAL, ends, value), regret=regret)
 

@@ -299,7 +299,7 @@ def resolved_policies(
     )
   ground = tree_ground(game, tree)
   histories = public_histories(ground.rules, max_histories=tree.num_nodes)
-  whole = jax.tree.map(jnp.asarray, ground)
+  whole = jax.device_put(ground)
   settings = dict(network=network, params=params, batch_size=batch_size, progress=progress)
   found = _policies(lambda size: whole, histories, search, seeds, chain=chain, **settings)
   nodes, info = histories.state[:, 0], ground.rules.tables.info
