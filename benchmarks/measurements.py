@@ -86,18 +86,18 @@ def rates(small: bool = False) -> dict[str, Rate]:
     "turn of two small kernels": Rate(
       functools.partial(run_plain, small_turns, 64, lambda s: 1e6 * s / _TURNS), "µs", 3.0
     ),
-    "generation 1x4f_paper, 64 lanes": play(paper, 64, 4_500),
+    "generation 1x4f_paper, 64 lanes": play(paper, 64, 6_000),
     "generation 1x4f_paper, 4,096 lanes": play(paper, 4096, 41_000),
     "batch of 16,384 subgames": subgames(16_384, 500_000),
     "training step, default": Rate(
-      functools.partial(train_steps, "kuhn_poker" if small else "liars_dice_1x4f"), "ms a step", 4.8
+      functools.partial(train_steps, "kuhn_poker" if small else "liars_dice_1x4f"), "ms a step", 2.2
     ),
-    "solve leduc": solve("leduc", 44),
-    "solve liars_dice_1x4f": solve("liars_dice_1x4f", 35),
+    "solve leduc": solve("leduc", 28),
+    "solve liars_dice_1x4f": solve("liars_dice_1x4f", 19),
     "PoG(100, 1) on Leduc, 512 lanes": play("pog_leduc", 512, 5_000, "searches/s"),
     "turn of two ranges": Rate(turn, "ms an update", 0.034),
     "batch of 65,536 subgames": subgames(65_536, 500_000),
-    "batch of 1,024 subgames": subgames(1_024, 124_000),
+    "batch of 1,024 subgames": subgames(1_024, 157_000),
     "hunl_small, 256 lanes": play("hunl_small", 256),
     "generation 2x3f_paper, 4,096 lanes": play(large, 4096),
     "generation 1x4f_paper, 4,096 lanes, bfloat16": play(

@@ -42,6 +42,8 @@ class Options:
   """Iterations of each search; one player's update is one."""
   seed: int = 0
   """Seed of the playthroughs."""
+  trajectories: int | None = None
+  """Trajectories of the first search, as of `python -m rebel_jax.evaluate`; None for one."""
   keep: str | None = None
   """File that keeps the playthroughs sampled so far, as of `python -m rebel_jax.evaluate`."""
   seeds: int | None = None
@@ -102,8 +104,8 @@ def main(options: Options) -> None:
   if options.own:
     result = own_measure(options.run, policy)
   else:
-    names = ("playthroughs", "iterations", "seed", "keep", "algorithm", "seeds", "lbr_hands")
-    settings = {name: getattr(options, name) for name in names}
+    amounts = "playthroughs", "iterations", "seed", "seeds", "trajectories", "lbr_hands"
+    settings = {name: getattr(options, name) for name in (*amounts, "keep", "algorithm")}
     result = evaluate.measure(
       evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
     )
@@ -112,6 +114,8 @@ def main(options: Options) -> None:
   if "exploitability_mean" in result:
     kept = tuple(f"exploitability_{end}" for end in ("mean", "min", "max"))
     kept += ("seeds", "simulations", "per_update", "mix", "alternating")
+  elif "trajectories" in result:  # a mean
+    kept += ("exploitability_spread", "trajectories")
   elif "hands" in result:  # the game is too large for exploitability
     won = tuple(name for name in result if name.startswith(("won_mbb", "lbr_")))
     kept = (*won, "hands", "iterations", "algorithm")

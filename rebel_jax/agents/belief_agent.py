@@ -162,7 +162,7 @@ class Searcher:
     """Returns the stages of the subgames, and what a call of each has room for."""
     agent = make_searching_agent(
       self.game,
-      make_subgames(policy.config, self.game, depth),
+      make_subgames(policy.config, self.game, depth, measured=False),
       algorithm=self._algorithm,
       leaf_values=self._leaf_values,
       policy=self._network,

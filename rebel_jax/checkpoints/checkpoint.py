@@ -365,7 +365,7 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   # Installers may make links of files.
   path = _PRETRAINED / name if folder is None else Path(folder)
   said, arrays = (Path(os.path.realpath(path / x)) for x in ("about.json", "params.npz"))
-  shown = f"checkpoint={str(path)!r}"
+  shown = f"checkpoint={short(str(path))}"
   with files.reading(shown, _WHAT):
     about = json.loads(files.read_bytes(said))
     config = config_of(path, about)

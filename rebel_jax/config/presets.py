@@ -412,7 +412,15 @@ _ALL = (
     max_seconds=300.0,
     final_playthroughs=256,  # with 64 the measure scatters by more than runs differ
   ),
-  _liars_dice(1, 5, **_LARGER, examples=3_200_000, evaluate_every=800_000),
+  # Gradient steps are a tenth of its time, so more uses are nearly free; longer searches are worth
+  # the examples that they cost.
+  _liars_dice(
+    1,
+    5,
+    **_LARGER | {"iterations": 128, "late_iterations": 512, "uses_per_example": 12.0},
+    examples=2_200_000,
+    evaluate_every=800_000,
+  ),
   _liars_dice(1, 6, **_LARGER, examples=3_200_000, evaluate_every=800_000),
   # Two more layers learn more of the same examples, which shows in the agent if it searches well.
   _liars_dice(2, 3, **_LARGER | {"hidden_layers": 6}, examples=3_200_000, evaluate_every=800_000),
@@ -449,8 +457,10 @@ _ALL = (
     "rock_paper_scissors",
     "rock_paper_scissors",
     depth=1,
-    examples=10_000,
-    evaluate_every=5_000,
+    late_iterations=256,
+    examples=200_000,
+    evaluate_every=50_000,
+    final_playthroughs=1_024,
   ),
   _SMALL_TEH_RUN,
   # Half to twice the stack, and bet sizes as in the paper; not the game that is evaluated.

@@ -123,7 +123,7 @@ def train(
       folders.check_free(options.output_dir)
     shown.say(f"{name_of(config)}: preparing games, searches and networks")
     with in_sentences(config), signals.raising():
-      setup = make_setup(config, options.num_devices)
+      setup = make_setup(config, options.num_devices, measured=evaluate is None)
       if options.resume:
         like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
         state = checkpoint.restore(resumed.checkpoint, like, setup.mesh)

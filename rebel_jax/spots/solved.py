@@ -18,7 +18,7 @@ import solvers
 from games import CHANCE
 from games.arrays import checked, short
 from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, betting
-from games.poker.betting import check_chips
+from games.poker.betting import MAX_CHIPS
 from games.poker.cards import shares_card
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
@@ -69,8 +69,8 @@ class Spot:
   board: str
   oop: str
   ip: str
-  pot: int
-  stack: int
+  pot: Annotated[int, allowed.integer(2, MAX_CHIPS)]
+  stack: Annotated[int, allowed.integer(1, MAX_CHIPS)]
   bets: Annotated[str, allowed.text("SIZES")] = "33%,75%,a / 2.5x,a"
   oop_bets: Annotated[str | None, allowed.optional(TEXT)] = None
   ip_bets: Annotated[str | None, allowed.optional(TEXT)] = None
@@ -78,7 +78,7 @@ class Spot:
   near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
   add_all_in: Annotated[float | None, allowed.optional(allowed.number(100_000))] = None
   merge: Annotated[float | None, allowed.optional(allowed.number(100))] = None
-  min_bet: Annotated[int, allowed.integer(1)] = 1
+  min_bet: Annotated[int, allowed.integer(1, MAX_CHIPS)] = 1
   rake: Annotated[float, allowed.number(50, zero=True)] = 0.0
   rake_cap: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
   lock: Annotated[str | None, allowed.optional(TEXT)] = None
@@ -99,8 +99,6 @@ class Spot:
     if len(board) not in _BOARDS:
       raise ValueError(f"board={short(self.board)} holds {len(board)} cards; a spot has 3, 4 or 5")
     deals = (1,) * (_BOARDS[-1] - len(board))
-    for name, least in (("pot", 2), ("stack", 1), ("min_bet", 1)):
-      check_chips(name, getattr(self, name), least=least)
     half = self.pot // 2
     rules = Betting(
       (half + self.stack,) * 2,
@@ -292,7 +290,7 @@ class SolvedSpot:
     return below["burn"] if list(below) == ["burn"] else node
 
   def lock(self) -> Lock | None:
-    """Returns the bounds that the spot's lock puts on lines, `[lines, 1]`; None without one.
+    """Returns the bounds of the spot's lock on lines, `[lines, 1]`; None without one.
 
     Raises:
       ConfigError: it is not understood, or its frequencies are not allowed.

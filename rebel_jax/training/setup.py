@@ -183,14 +183,17 @@ def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
 
 
 @in_config_errors()
-def make_subgames(config: Config, game: Game, depth: int | str | None = None) -> FoundSubgames:
+def make_subgames(
+  config: Config, game: Game, depth: int | str | None = None, *, measured: bool = True
+) -> FoundSubgames:
   """Returns all subgames of the configuration's depth, or of `depth`.
 
   Raises:
-    ConfigError: the depth is not allowed, or the whole tree, in which exploitability is measured,
+    ConfigError: the depth is not allowed, or the whole tree, in which exploitability is `measured`,
       is too large.
   """
-  check_size(game, game.initial_state())
+  if measured:
+    check_size(game, game.initial_state())
   return find_subgames(game, depth=config.rebel.depth if depth is None else depth)
 
 
@@ -241,7 +244,7 @@ def planned(state: TrainState, config: Config) -> TrainState:
 
 
 def make_training_subgames(
-  config: Config, game: Game, targets: Sequence[Target]
+  config: Config, game: Game, targets: Sequence[Target], *, measured: bool = True
 ) -> tuple[Subgames, FoundSubgames | None]:
   """Returns the subgames that self-play plays, and all of the game where they are written out.
 
@@ -264,7 +267,7 @@ def make_training_subgames(
         f"vary={dict(search.vary)} needs depth='stage', not depth={search.depth}, and a "
         "game whose subgames are made on the device"
       )
-    found = make_subgames(config, game)
+    found = make_subgames(config, game, measured=measured)
     return stack_stages(game, found, by_stage=by_stage, node_features=features), found
   return TemplateSubgames(templates, features), None
 
@@ -376,8 +379,10 @@ class Setup:
     return dataclasses.replace(self.trainer, self_play=longer)
 
 
-def make_setup(config: Config, num_devices: int | None = None) -> Setup:
+def make_setup(config: Config, num_devices: int | None = None, *, measured: bool = True) -> Setup:
   """Validates a configuration and makes what it needs, for all devices or fewer; writes nothing.
+
+  Where exploitability is not `measured`, subgames may be of a game whose whole tree is too large.
 
   Raises:
     ConfigError: a setting is not allowed, the devices do not divide the work, or a step may make
@@ -406,7 +411,7 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
     table, subgames = make_ground(config, game), None
     play = _chain_play(config, game, devices)
   else:
-    table, subgames = make_training_subgames(config, game, targets)
+    table, subgames = make_training_subgames(config, game, targets, measured=measured)
     play = _self_play(config, game, table, devices)
   most = devices * max(play.most_examples(table, target) for target in targets)
   if most > learning.buffer_size:

@@ -272,9 +272,13 @@ def packed_leaf_values(
   computed here, outside the solver's loop.
   """
   flat = live.reshape(-1)
-  # `[num_rows]` the leaf of each row, the last one of those that no leaf fills; `[B * L]` and back.
-  source = jnp.nonzero(flat, size=num_rows, fill_value=flat.size - 1)[0]
-  target = jnp.clip(jnp.cumsum(flat) - 1, 0, num_rows - 1)
+  # `[B * L]` the row of each leaf; `[num_rows]` and back, the last leaf where no other fills a row.
+  target = jnp.cumsum(flat) - 1
+  source = (  # `jnp.nonzero` would count twice more
+    jnp.full(num_rows, flat.size - 1)
+    .at[jnp.where(flat, target, num_rows)]
+    .set(jnp.arange(flat.size), mode="drop")
+  )
   features = jnp.asarray(trees.leaf_features).swapaxes(0, 1)  # [P, B, L, F]
   rows = features.reshape(2, -1, features.shape[-1])[:, source]
   leaf_values, params, encoded = before_loop(leaf_values, params, (rows[0], rows[1]))

@@ -388,7 +388,7 @@ class Problem:
     return reduce_children(self._level(index), rows, self._num_inner(index - 1), maximum=maximum)
 
   def _held_best(self, index: int, player: int, values: jax.Array) -> jax.Array:
-    """Returns the best value of each of `player`'s choices, under the floor if any: `[n, H]`."""
+    """Returns the value of each of `player`'s choices, at best under the floor if there is one."""
     free = values
     if self.floor is not None:
       free = values * self.floor.free[index]

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks import gpu_compiler
+from benchmarks import compiled, gpu_compiler
 from rebel_jax.networks import optimizers
 
 
 def rows(*programs):
   """Returns the figures of programs, compiled in a process that may change what JAX is told."""
-  command = [sys.executable, "-m", "benchmarks.compiled", "--programs", *programs]
+  command = [sys.executable, "-m", "benchmarks.compiled", "--limit", "0", "--programs", *programs]
   done = subprocess.run(
     command, env=os.environ | {"JAX_PLATFORMS": "cpu"}, capture_output=True, text=True, check=False
   )
@@ -47,6 +47,17 @@ def test_main_loops(program, most, waits):
   (row,) = rows(program)
   assert all(row[name] <= number for name, number in most.items())
   assert row["waits_for_the_host"] == waits
+
+
+def test_a_program_that_ends_with_an_error_says_so(capsys, monkeypatch):
+  def run(command, **_):
+    raise subprocess.CalledProcessError(1, command)
+
+  monkeypatch.setattr(subprocess, "run", run)
+  compiled.main(compiled.Options(programs=("solve kuhn",)))
+  row = json.loads(capsys.readouterr().out)
+  assert row["not_compiled_in_seconds"] == 300
+  assert "exit status 1" in row["why"]
 
 
 _TEXT = """

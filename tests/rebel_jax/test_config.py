@@ -13,7 +13,7 @@ from rebel_jax.config.allowed import Allowed
 from rebel_jax.config.config import REBEL, Config, ConfigError, GrowingSearch, PerfectSearch
 from rebel_jax.config.presets import PRESETS, get_preset, paper_exploitability
 from rebel_jax.train import Command
-from rebel_jax.training.setup import make_setup
+from rebel_jax.training.setup import make_setup, make_subgames
 from tests.tiny import TINY
 
 # Changes to a valid configuration, and what the sentence must name.
@@ -47,6 +47,10 @@ def test_what_is_not_allowed_once_the_game_is_known():
     make_setup(TINY.replace(depth=3))
   with pytest.raises(ConfigError, match=r"^num_devices=4096 must be from 1 to"):
     make_setup(TINY, num_devices=4096)
+  large = get_preset("liars_dice_2x3f").replace(game_params=(("num_dice", 2), ("num_faces", 6)))
+  with pytest.raises(ConfigError, match="has a public tree of 33554431 nodes"):
+    make_subgames(large, large.make_game())
+  assert len(make_subgames(large, large.make_game(), measured=False).trees) == 24
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -80,11 +80,10 @@ def deal_values(card_probability=None):
     own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
     return query.features.sum(axis=1, keepdims=True) + own @ slopes + jnp.cos(other @ slopes)
 
-  result = search_batch(
-    table.trees, jnp.asarray(beliefs)[None], jnp.zeros(1, int), 2,
-    algorithm=None, leaf_values=leaf_values, params=None,
-    num_rows=tree.num_leaves,
-  )  # fmt: skip
+  search = functools.partial(
+    search_batch, algorithm=None, leaf_values=leaf_values, params=None, num_rows=tree.num_leaves
+  )
+  result = jax.jit(search)(table.trees, beliefs[None], np.zeros(1, int), 2)
   cards = game.hole_cards
   left = game.deck.num_cards - len(game.board)
   probability = 1 / (left - 4) if card_probability is None else card_probability

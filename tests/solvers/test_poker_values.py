@@ -20,7 +20,7 @@ from solvers.sweeps import showdowns
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
-from tests.trees import without_hands
+from tests.trees import random_policy, without_hands
 
 DECK = Deck()
 BOARDS = ["3s7hTdKs2c", "2s2h2d2c3s", "AsKsQsJsTs", "4s8hTc9h2s"]  # the third always splits
@@ -134,10 +134,7 @@ def small_case():
     rng = np.random.default_rng(3)
     beliefs = rng.exponential(size=(2, game.num_infostates))
     beliefs /= beliefs.sum(axis=1, keepdims=True)
-    problem = make_problem(trees[0], jnp.asarray(beliefs))
-    weights = tuple(rng.exponential(size=p.shape) for p in problem.uniform_policy())
-    policy = join_levels(problem.normalise(weights))
-  return trees, beliefs, policy
+  return trees, beliefs, random_policy(trees[0], rng)
 
 
 @pytest.mark.parametrize("entries", harness.slow([0, 2**30], 2**30), ids=["sorted", "dense"])

@@ -32,6 +32,7 @@ from games.poker.lines.boards import (
   say_permutations,
 )
 from games.public_tree import Level, PublicTree
+from games.tabulate import check_tree_of
 
 DECISION, CLOSED, FOLD, SHOWDOWN = range(4)
 
@@ -489,7 +490,7 @@ class Follower:
 
 @checked
 def expand_policy(
-  lines: Lines, spot: LineMap, policy: Sequence[Any], tree: PublicTree
+  lines: Lines, spot: LineMap, policy: Sequence[np.ndarray | jax.Array], tree: PublicTree
 ) -> np.ndarray:
   """Gives every hand the policy of its class, at every node of the tree of the same game.
 
@@ -501,6 +502,7 @@ def expand_policy(
   Returns:
     `[N, H]`. Hands that the player who moves does not hold take all moves equally often.
   """
+  check_tree_of(spot.game, tree)
   parent, action = np.asarray(tree.parent), np.asarray(tree.action)
   rows = [np.asarray(level) for level in policy]
   result = np.ones((tree.num_nodes, tree.num_infostates), rows[0].dtype)
