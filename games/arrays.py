@@ -145,7 +145,10 @@ def kind_of(annotation: Any) -> Kind:
     if (*parts[:1], most - least) == (int, 1):
       words, ends = str(least), f"or {most}"
     words = f"{words.removesuffix(', not NaN')} {ends}"
-    return lambda x: isinstance(x, _NUMBER) and right(x) and least <= x <= most, words
+    # As Python numbers: in single precision the greatest limit is infinite.
+    return (
+      lambda x: isinstance(x, _NUMBER) and right(x) and least <= np.asarray(x).item() <= most
+    ), words
   if isinstance(annotation, TypeVar):
     origin, parts = typing.Union, annotation.__constraints__
   tests = [kind_of(part)[0] for part in parts if part is not ... and origin is not Callable]

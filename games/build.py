@@ -479,7 +479,7 @@ def take(stack: PublicTree, which: Any) -> PublicTree:
     raise ValueError("stack is one tree; take chooses from those of games.stack_trees")
   places = as_array(which)
   if places.dtype != bool:
-    integers("which", which, -len(stack.prior), len(stack.prior) - 1)
+    places = integers("which", which, -len(stack.prior), len(stack.prior) - 1)
   xp: Any = jnp if isinstance(which, jax.Array) else np
   return jax.tree.map(lambda x: (x if hasattr(x, "at") else xp.asarray(x))[places], stack)
 

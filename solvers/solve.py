@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from games.arrays import Number, kind_of
+from games.arrays import Weight, kind_of
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
@@ -479,9 +479,10 @@ def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | N
   number = validation.check_num_iterations(num_iterations, algorithm.alternating)
   if target is None and isinstance(num_iterations, jax.Array) and number % 2 == 0:
     return num_iterations
-  if target is not None and (number % 2 or not kind_of(Number)[0](target) or target < 0):
+  if target is not None and (number % 2 or not kind_of(Weight)[0](target)):
     raise ValueError(
-      f"num_iterations={num_iterations!r} must be even, and target={target!r} at least 0, or None"
+      f"num_iterations={num_iterations!r} must be even, and target={validation.short(target)} "
+      "finite and at least 0, or None"
     )
   return number
 

@@ -357,13 +357,33 @@ def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) ->
   """Returns the lock of lines, or None; other arguments of a solve beside them are refused.
 
   Raises:
-    ValueError: there is one, the lock is of other lines, or `lines` is None and there is a lock.
+    ValueError: there is one, the lock is of other lines or holds no whole choice, or `lines` is
+      None and there is a lock.
   """
   held = lines is not None and isinstance(locked, Lock)
   if held and any(np.shape(x) != (lines.num_nodes, 1) for x in locked):
     raise ValueError(f"locked must hold rows of shape ({lines.num_nodes}, 1), one for each line")
+  if held and is_concrete(*locked):
+    _check_shares_of_lines(lines, locked)
   others = (leaf_values, beliefs, policy, None if held else locked, rest)
   names = ("leaf_values", "beliefs", "initial_policy", "locked", "alternatives")
   for name in [x for x, value in zip(names, others, strict=True) if value is not None]:
     raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
   return locked
+
+
+def _check_shares_of_lines(lines: Any, lock: Lock) -> None:
+  """Checks that what is held and what is free add up to one in every choice of lines."""
+  least, free = (np.asarray(x, float)[:, 0] for x in (lock.least, lock.free))
+  first = 0
+  for level in lines.levels:
+    here, first = slice(first, first + level.size), first + level.size
+    if level.mover is None:
+      continue
+    parents = level.level.parents
+    total = np.bincount(parents, least[here])[parents] + free[here]
+    if (~(np.abs(total - 1) <= TOLERANCE) | (least[here] < 0)).any():
+      raise ValueError(
+        f"locked does not hold a whole choice among lines {here.start} to {here.stop - 1}: what is "
+        "held and what is free must add up to one"
+      )

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -76,13 +76,13 @@ class BetSizes:
   near_all_in: Share | None = None
   second: Sizes | None = None
   donk: tuple[tuple[Size, ...], ...] | None = None
-  add_all_in: float | None = None
+  add_all_in: Annotated[float, (0.001, _MAX_FRACTION)] | None = None
   merge: Share | None = None
 
   def __post_init__(self):
     for rounds in self._players:
       _check_sizes(rounds)
-    _check_sizes((self.donk or (), ((1 if self.add_all_in is None else self.add_all_in,),)))
+    _check_sizes((self.donk or (),))
     check_fields(self)
     if self.near_all_in == 0:
       raise ValueError("near_all_in=0 must be a share of the chips, above 0 and at most 1")

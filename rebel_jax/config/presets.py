@@ -457,8 +457,10 @@ _ALL = (
     "rock_paper_scissors",
     "rock_paper_scissors",
     depth=1,
-    examples=10_000,
-    evaluate_every=5_000,
+    late_iterations=256,
+    examples=200_000,
+    evaluate_every=50_000,
+    final_playthroughs=1_024,
   ),
   _SMALL_TEH_RUN,
   # Half to twice the stack, and bet sizes as in the paper; not the game that is evaluated.

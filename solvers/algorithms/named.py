@@ -6,9 +6,9 @@ import inspect
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, cast
 
-from games.arrays import MOST, Finite, Number, Weight, checked, unknown_name
+from games.arrays import MOST, Finite, Number, Weight, checked, is_finite, unknown_name
 from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets import Gadget
@@ -22,27 +22,42 @@ from solvers.algorithms.wrappers import CFRAvg, WarmStarted, WithGadget
 from solvers.validation import check_gadget, check_integer, short
 
 _Falling = Annotated[float, (5, MOST)]  # by five over a run
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-@checked
+def _named(function: F) -> F:
+  """Checks an algorithm's settings, and makes numbers floats, which leave arrays their type."""
+  right = checked(function)
+
+  def own(value: Any) -> Any:
+    return float(value) if is_finite(value) else value
+
+  @functools.wraps(function)
+  def call(*args, **options):
+    return right(*map(own, args), **{name: own(x) for name, x in options.items()})
+
+  return cast(F, call)
+
+
+@_named
 def vanilla_cfr(*, averaging: Weight = 0.0, alternating: bool = True) -> CFR:
   """CFR (Zinkevich et al. 2007; thesis, section 2.2): regret matching, uniform average."""
   return CFR(DiscountedRegret(math.inf, math.inf), averaging, alternating)
 
 
-@checked
+@_named
 def cfr_plus(*, averaging: Weight = 2.0, alternating: bool = True) -> CFR:
   """CFR+: regrets floored at zero. Quadratic average (thesis, section 3.1); OpenSpiel's is 1."""
   return CFR(DiscountedRegret(math.inf, -math.inf), averaging, alternating)
 
 
-@checked
+@_named
 def linear_cfr(*, averaging: Weight = 1.0, alternating: bool = True) -> CFR:
   """Linear CFR (thesis, section 3.1): iteration t weighs t in regrets and average."""
   return CFR(DiscountedRegret(1.0, 1.0), averaging, alternating)
 
 
-@checked
+@_named
 def discounted_cfr(
   alpha: Number = 1.5, beta: Number = 0.0, gamma: Weight = 2.0, *, alternating: bool = True
 ) -> CFR:
@@ -60,13 +75,13 @@ def discounted_cfr(
   return CFR(DiscountedRegret(alpha, beta), gamma, alternating)
 
 
-@checked
+@_named
 def predictive_cfr_plus(*, averaging: Weight = 2.0, alternating: bool = True) -> CFR:
   """PCFR+ (Farina, Kroer and Sandholm 2021): CFR+ that expects the last regrets again."""
   return CFR(PredictiveRegretPlus(), averaging, alternating)
 
 
-@checked
+@_named
 def predictive_discounted_cfr_plus(
   *, alpha: Number = 2.3, averaging: Weight = 5.0, alternating: bool = True
 ) -> CFR:
@@ -74,7 +89,7 @@ def predictive_discounted_cfr_plus(
   return CFR(PredictiveRegretPlus(alpha), averaging, alternating)
 
 
-@checked
+@_named
 def asymmetric_predictive_cfr_plus(
   *, share: Finite = 1 / 3, averaging: Weight = 2.0, alternating: bool = True
 ) -> CFR:
@@ -82,7 +97,7 @@ def asymmetric_predictive_cfr_plus(
   return CFR(PredictiveRegretPlus(share=share), averaging, alternating)
 
 
-@checked
+@_named
 def scheduled_discounted_cfr(*, gamma: _Falling = 30.0, alternating: bool = True) -> CFR:
   """HS-DCFR (Zhang, McAleer and Sandholm 2024): DCFR whose exponents know a run's length.
 
@@ -93,13 +108,13 @@ def scheduled_discounted_cfr(*, gamma: _Falling = 30.0, alternating: bool = True
   return CFR(rule, Schedule(gamma, -5.0), alternating)
 
 
-@checked
+@_named
 def scheduled_predictive_cfr_plus(*, gamma: _Falling = 30.0, alternating: bool = True) -> CFR:
   """HS-PCFR+ (Zhang, McAleer and Sandholm 2024): PCFR+ with the averaging weights of HS-DCFR."""
   return CFR(PredictiveRegretPlus(), Schedule(gamma, -5.0), alternating)
 
 
-@checked
+@_named
 def magnetic_mirror_descent(
   *, rate: Finite = 30.0, pull: Finite = 0.1, alternating: bool = True
 ) -> CFR:
@@ -110,19 +125,19 @@ def magnetic_mirror_descent(
   return CFR(MirrorDescent(rate, pull), math.inf, alternating)
 
 
-@checked
+@_named
 def fictitious_play(*, averaging: Weight = 0.0, alternating: bool = True) -> FictitiousPlay:
   """Fictitious play (Brown 1951; ReBeL, appendix H)."""
   return FictitiousPlay(averaging, alternating=alternating)
 
 
-@checked
+@_named
 def linear_fictitious_play(*, averaging: Weight = 1.0, alternating: bool = True) -> FictitiousPlay:
   """Fictitious play with linear weights; Table 2's full-game FP row."""
   return FictitiousPlay(averaging, alternating=alternating)
 
 
-@checked
+@_named
 def linear_optimistic_fictitious_play(
   *, averaging: Weight = 1.0, alternating: bool = True
 ) -> FictitiousPlay:
@@ -133,7 +148,7 @@ def linear_optimistic_fictitious_play(
   return FictitiousPlay(averaging, optimistic=True, alternating=alternating)
 
 
-@checked
+@_named
 def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
   """Sets leaf beliefs by the average policies: CFR-AVG (ReBeL, appendix I).
 

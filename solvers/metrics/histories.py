@@ -239,18 +239,14 @@ def action_values(
   legal = np.flatnonzero(game.legal_actions(state[None])[0]) if depth > 0 else [close(state)]
   rows = strategy.rows(ahead) if depth > 0 and actor != seat else np.ones(game.num_actions)
   for action in map(int, legal):
-    below, left = (
-      game.next_states(state[None], np.array([action])),
-      reach * np.asarray(rows[action]),
-    )
+    below = game.next_states(state[None], np.array([action]))
+    left = reach * np.asarray(rows[action])
     mover = int(game.actor(below)[0])
-    values = (
-      game.terminal_values(below, left[None], seat)
-      if mover == TERMINAL
-      else action_values(
-        game, strategy, close, seat, below[0], left, depth - 1, (*ahead, action)
-      )
-    )  # fmt: skip
+    if mover == TERMINAL:
+      values = game.terminal_values(below, left[None], seat)
+    else:
+      more = depth - 1, (*ahead, action)
+      values = action_values(game, strategy, close, seat, below[0], left, *more)
     found.append(values.max(axis=0) if mover == seat else values.sum(axis=0))
   return np.array(found)
 
@@ -261,7 +257,7 @@ def local_response(
   strategy: Strategy,
   close: Callable[[np.ndarray], int],
   *,
-  depth: int = 2,
+  depth: Positive = 2,
   num_plays: int = 1000,
   seed: int = 0,
 ) -> tuple[float, float]:
@@ -285,8 +281,10 @@ def local_response(
     and half the width of its 95 % interval.
 
   Raises:
-    ValueError: a number is not allowed.
+    ValueError: a number is not allowed, or players' moves are hidden.
   """
+  if game.infostate_parents(game.initial_state()[None], np.zeros(1, int)) is not None:
+    raise ValueError(f"game={game.name} hides moves; a response keeps ranges by those that all see")
   rng, prior, won = np.random.default_rng(seed), np.asarray(game.prior(), float), list[float]()
   for number in range(validation.check_even("num_plays", num_plays, least=4)):
     seat, reach, state = number % 2, prior[1 - number % 2], game.initial_state()

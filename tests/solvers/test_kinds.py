@@ -18,8 +18,10 @@ from rebel_jax.agents import agent, dealer, match, range_grids
 from rebel_jax.spots import report, solved
 from rebel_jax.tables import acpc, chips, players, slumbot
 from solvers import contrib, metrics
+from solvers.contrib.sampling import make_sampler
 from solvers.growing.continual.grounds import tree_ground
 from solvers.solve_boards import ByBoards
+from solvers.sweeps.problem import Lock
 
 JUNK = ("a string", object())
 GAME = games.make("kuhn_poker")
@@ -239,6 +241,7 @@ def amounts(states, fractions=None):
 
 
 STACK = games.stack_trees([TREE, TREE])
+STRATEGY = contrib.TreeStrategy(TREE, POLICY)
 LONG, LINES = "x" * 9999, np.arange(999.0)
 ONE_ROW = HOLDEM.initial_state()[None]
 # What is of the right kind and not allowed, or of no end: the field, the value and what is allowed.
@@ -319,6 +322,25 @@ REFUSED = [
   (
     lambda: solvers.GTCFR(temperature=0),
     "temperature=0 must be a number that is finite, of",
+  ),
+  (lambda: solvers.GTCFR(temperature=np.float32("inf")), "temperature=np.float32.inf. must be"),
+  (lambda: games.CoinToss((np.float16("inf"), 0)), "sell=.*inf.* must be a list of a number that"),
+  (lambda: poker.BetSizes((((1.0,),),), add_all_in=np.inf), "add_all_in=inf must be a number from"),
+  (lambda: make_sampler(GAME, rows=0, width=3), "rows=0 must be an integer of at least 1"),
+  (lambda: make_sampler(TREE, rows=9), "game must be a whole tree without rows"),
+  (lambda: metrics.local_response(GAME, STRATEGY, len, depth=0), "depth=0 must be an integer of"),
+  (
+    lambda: metrics.local_response(games.make("scotland_yard"), STRATEGY, len),
+    "game=scotland_yard hides moves",
+  ),
+  (
+    lambda: solvers.solve(
+      MADE.lines,
+      algorithm=CFR,
+      num_iterations=2,
+      locked=Lock(*np.full((3, MADE.lines.num_nodes, 1), 0.7)),
+    ),
+    "locked does not hold a whole choice among lines 1 to ",
   ),
   (lambda: solvers.GTCFR(selection="best"), "selection='best' must be 'current' or 'average'"),
   (lambda: solvers.Maxmargin(True), "searcher=True must be 0 or 1"),

@@ -88,8 +88,9 @@ def test_a_long_solve_comes_back_every_few_seconds_and_stops_at_looks_alone(monk
   ("changes", "message"),
   [
     ({"num_iterations": 33}, "num_iterations=33 must be even"),
-    ({"target": -1.0}, "target=-1.0 at least 0"),
-    ({"target": float("nan")}, "target=nan at least 0"),
+    ({"target": -1.0}, "target=-1.0 finite and at least 0"),
+    ({"target": float("nan")}, "target=nan finite"),
+    ({"target": float("inf")}, "target=inf finite"),
     ({"beliefs": np.ones((2, 3))}, "beliefs"),
   ],
 )

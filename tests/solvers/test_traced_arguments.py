@@ -179,6 +179,7 @@ def test_trees_are_taken_from_a_stack():
   traced = jax.jit(lambda i: solve(8, games.take(stack, i)).root_values)
   np.testing.assert_allclose(traced(jnp.int32(1)), values[1], atol=1e-6)
   back = games.take(stack, np.array([1, 0]))
+  assert games.take(stack, []).prior.shape[0] == 0
   batch = solvers.solve_batch(back, algorithm=LINEAR, num_iterations=8).root_values
   np.testing.assert_allclose(batch, np.stack(values[::-1]), atol=1e-6)
   assert np.abs(values[0] - values[1]).max() > 0.1

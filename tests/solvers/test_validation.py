@@ -202,6 +202,8 @@ def test_algorithms_by_name_take_their_parameters():
   named = solvers.make_algorithm
   assert named("discounted_cfr") == solvers.discounted_cfr()
   assert named("discounted_cfr( beta=-inf, gamma = 4 )") == solvers.discounted_cfr(1.5, -INF, 4.0)
+  # A number of numpy's would make arrays of its own type.
+  assert type(solvers.discounted_cfr(np.float64(1.5)).rule.alpha) is float
   assert named("linear_cfr(alternating=False)") == solvers.linear_cfr(alternating=False)
   assert named("linear_cfr_avg(averaging=2)") == solvers.cfr_avg(solvers.linear_cfr(averaging=2.0))
   assert named("fictitious_play()") == solvers.fictitious_play()

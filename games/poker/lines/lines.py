@@ -490,7 +490,7 @@ class Follower:
 
 @checked
 def expand_policy(
-  lines: Lines, spot: LineMap, policy: Sequence[Any], tree: PublicTree
+  lines: Lines, spot: LineMap, policy: Sequence[np.ndarray | jax.Array], tree: PublicTree
 ) -> np.ndarray:
   """Gives every hand the policy of its class, at every node of the tree of the same game.
 

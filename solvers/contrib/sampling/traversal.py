@@ -188,7 +188,10 @@ def _mixed(bits: jax.Array) -> jax.Array:
 
 @validation.checked
 def make_sampler(
-  game: PublicTree | Game, *, rows: int | None = None, width: int | None = None
+  game: PublicTree | Game,
+  *,
+  rows: validation.Positive | None = None,
+  width: validation.Positive | None = None,
 ) -> Sampler:
   """Makes the sampler of a game, on the host.
 
@@ -200,14 +203,18 @@ def make_sampler(
       moves lead to.
 
   Raises:
-    ValueError: the tree is depth-limited or stacked; moves are hidden; rules are without rows and
-      width, or of hands of cards.
+    ValueError: the tree is depth-limited or stacked, or has rows; moves are hidden; rules are
+      without rows and width, of hands of cards, or of games that are too long.
   """
   if isinstance(game, Game):
     first = game.initial_state()[None]
     hidden = game.infostate_parents(first, np.zeros(1, int)) is not None
-    if rows is None or width is None or hidden or game.hands() is not None:
-      raise ValueError("game needs rows and width, and no hidden moves or hands; or take its tree")
+    long = game.max_moves >= len(_FACTORS)
+    if rows is None or width is None or hidden or long or game.hands() is not None:
+      raise ValueError(
+        f"game needs rows, width, no hidden moves or hands, and less than {len(_FACTORS)} moves; "
+        "or take its tree"
+      )
     deals = _deals(game.prior(), game.pairs().weight_table(int(game.pair_index(first)[0])))
     start = walk(jnp.asarray(first, jnp.int32), jnp.full((1, game.max_moves), -1))
     sizes, dtype = (1, *[width] * game.max_moves), jnp.zeros(0).dtype
@@ -215,8 +222,8 @@ def make_sampler(
     return RulesSampler(deals, start, None, None, None, (sizes, sizes), shape, dtype, True, game)
   tree = game
   validation.check_unstacked(tree)
-  if tree.depth_limited or tree.infostate_parent is not None:
-    raise ValueError("tree must be whole, and all must see its moves: traversals sample no others")
+  if tree.depth_limited or tree.infostate_parent is not None or rows is not None:
+    raise ValueError("game must be a whole tree without rows, all of whose moves both players see")
   child, kind = children_of(tree), np.asarray(tree.kind)
   table, scale = np.zeros(len(kind), np.int32), np.zeros(len(kind), tree.dtype)
   table[tree.terminal_nodes], scale[tree.terminal_nodes] = tree.payoff_index, tree.payoff_scale
