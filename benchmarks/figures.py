@@ -20,6 +20,7 @@ from rebel_jax.evaluation.measurement import Measurement
 
 # By name, where the points lie along both axes.
 Lines = dict[str, tuple[list[int], list[float]]]
+KINDS = "ReBeL", "Deep CFR", "PoG"  # of runs, by colour
 ITERATIONS = "iterations (one player's update each)"
 
 
@@ -72,19 +73,18 @@ def main(runs: tyro.conf.Positional[tuple[Path, ...]], figure: Path) -> None:
   """
   from matplotlib.figure import Figure
 
-  panels: dict[str, dict[str, Any]] = {}
+  panels: dict[str, dict[int, Any]] = {}
   for run in runs:
     config = checkpoint.load(str(run)).config
     title = " ".join([config.game, *(f"{x}={y}" for x, y in dict(config.game_params).items())])
     rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     points = [(row["seconds"], Measurement(row).exploitability) for row in rows]
-    kind = "Deep CFR" if isinstance(config.search, DeepCFR) else "ReBeL"
-    name = "PoG" if config.grows else kind
-    panels.setdefault(title, {})[name] = [x for x in points if x[1] is not None]
+    kind = 2 if config.grows else int(isinstance(config.search, DeepCFR))
+    panels.setdefault(title, {})[kind] = [x for x in points if x[1] is not None]
   drawn = Figure(figsize=(4 * len(panels), 3.6), layout="constrained")
   for axes, (title, lines) in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels.items()):
-    for name, points in lines.items():
-      axes.plot(*zip(*points), "o-", markersize=3, label=name)
+    for kind, points in lines.items():
+      axes.plot(*zip(*points), f"C{kind}o-", markersize=3, label=KINDS[kind])
     axes.set(title=title, xlabel="seconds", ylabel="exploitability", yscale="log")
     axes.legend()
   save_picture(drawn, figure, dpi=100)
