@@ -170,6 +170,7 @@ def test_lanes_are_chosen_from_the_turn_on_up_to_capacity_and_rows():
   assert served([0] * 5, 4, num_rows=3 * int(table.num_live[0])) == [0, 1, 2]
   elsewhere = dataclasses.replace(table, row_of=np.where(table.row_of == 0, -1, table.row_of))
   assert served([0, 1, 0, 1, 1], 2, stage=elsewhere) == [1, 3]
+  assert served([0, 1, 0, 1, 1], 2, turn=3, stage=elsewhere) == [3, 4]
 
 
 def test_games_go_on_and_end_alike_with_less_room():
