@@ -72,7 +72,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     raise allowed.ConfigError(
       f"hands={options.hands} must be even: each player has each seat equally often"
     )
-  policies = {name: checkpoint.load(name) for name in names if name not in OPPONENTS}
+  policies = {x: checkpoint.load(x) for x in dict.fromkeys(names) if x not in OPPONENTS}
   if not any("iterations" in x.config.search.agent_options for x in policies.values()):
     flags.refuse(options, ["iterations"], f"is not for {options.a!r} or {options.b!r}")
   searchers: dict[str, Any] = {}

@@ -243,8 +243,10 @@ def open_explorer(study: Study, options: Options) -> None:
   from rebel_jax.spots.explorer import Explorer
 
   def again(spot: Spot, progress) -> Study:
+    began = time.monotonic()
     check_fits(spot.game(), options.memory, options.half_tables)
-    return Study(solve(spot, progress=progress, **how_of(options)))
+    look = lambda *seen: progress(*seen) or is_late(options, began)  # noqa: E731
+    return Study(solve(spot, progress=look, **how_of(options)))
 
   Explorer(study, again).run()
 

@@ -60,7 +60,9 @@ def read_history(path: str, street: str | None = None) -> History:
 
 def _streets(hand: Any) -> dict[str, History]:
   """Returns the hand from each street on that two players with chips see."""
-  unit = 100 if any(x % 1 for x in (*hand.starting_stacks, *hand.blinds_or_straddles)) else 1
+  bets = (Decimal(x.split()[2]) for x in hand.actions if " cbr " in x)
+  chips = *hand.starting_stacks, *hand.blinds_or_straddles, *hand.antes, *bets
+  unit = 100 if any(x % 1 for x in chips) else 1
   starts: dict[str, tuple[int, History]] = {}
   words: list[str] = []
   deepest, faced = 0, False

@@ -384,8 +384,9 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
       raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMAT}")
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
-  # Before anything of its size is made; on the host, so that no device is started.
-  check_fits(spot.game(), gigabytes or 0.75e-9 * psutil.virtual_memory().total)
+  # Before anything of its size is made; on the host, so that no device is started. A file does not
+  # say in how many bits it was solved.
+  check_fits(spot.game(), gigabytes or 0.75e-9 * psutil.virtual_memory().total, half_tables=True)
   made = prepare(spot)
   rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
   moved = {f"level_{i}": i for i, x in enumerate(made.lines.levels) if x.mover is not None}

@@ -86,9 +86,10 @@ class Values:
       for p in (0, 1):
         self._down(street, p, slice(None), self._above[0][p])
     if self._last:
-      boards = [self._sweep(b)[1] for b in range(len(columns.boards[-1].cards))]
-      first = self._rounds[self._last][0]
-      below = [np.concatenate([x[p][first] for x in boards], axis=1) for p in (0, 1)]
+      first, every = self._rounds[self._last][0], range(len(columns.boards[-1].cards))
+      # Of a board no more is kept: all lines of all boards take more memory than a solve.
+      starts = [[rows[first] for rows in self._sweep(b)[1]] for b in every]
+      below = [np.concatenate(rows, axis=1) for rows in zip(*starts)]
     for street in reversed(range(self._last)):
       every = range(len(columns.boards[street].cards))
       for p in (0, 1):
@@ -190,7 +191,7 @@ class Values:
     return {i: [split[i, FOLD], split[i, SHOWDOWN]] for i in levels}
 
   def _undealt(self, street: int, player: int, values: np.ndarray) -> dict[int, np.ndarray]:
-    """Returns the values of lines of a round that go on, from those after the next card."""
+    """Returns the values of lines that go on, by level, from those after the next card `[n, W]`."""
     children = self._lines.streets[street + 1].children[player]
     rows = np.pad(values, ((0, 0), (0, 1)))
     above: Any = sum(rows[:, column] for column in children.T)

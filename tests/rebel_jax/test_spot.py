@@ -4,6 +4,8 @@ import asyncio
 import dataclasses
 import json
 import signal
+import subprocess
+import sys
 import types
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from rebel_jax import flags, spot
 from rebel_jax.config.config import ConfigError
 from rebel_jax.spots import history, report, values
 from rebel_jax.spots.explorer import Explorer, grid_text
+from rebel_jax.spots.solved import measure
 from rebel_jax.spots.study import FIELDS, Study, records
 from rebel_jax.spots.trial import Trial
 
@@ -174,6 +177,9 @@ def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
   for ours, theirs in zip(again.policy, solved.policy, strict=True):
     np.testing.assert_array_equal(ours, theirs)
   assert Study(again).summary() == Study(solved).summary()
+  half, whole = (measure(solved.game, x).gigabytes for x in (True, False))
+  assert half < whole
+  spot.load(tmp_path / "kept", half)  # it may have been solved in 16 bits
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
@@ -190,6 +196,14 @@ def test_the_command(tmp_path, capsys, monkeypatch):
       patch.setattr(jax, name, None)
     assert spot.main(["--load", str(files[0]), "--node", "bet 66"]) == 0
   assert "IP to act" in capsys.readouterr().out
+
+
+def test_the_command_starts_without_what_networks_need():
+  """Flax and Optax are loaded by the names of `rebel_jax` that need them."""
+  loaded = "sorted({'chex', 'flax', 'optax'} & {*sys.modules})"
+  program = f"import sys, rebel_jax.spot; print({loaded}); from rebel_jax import *; print({loaded})"
+  run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+  assert run.stdout.splitlines() == ["[]", "['chex', 'flax', 'optax']"]
 
 
 @pytest.mark.parametrize(
@@ -526,6 +540,9 @@ def test_hands_that_were_played_become_spots(tmp_path, capsys):
   assert spot.main([*given, "--target", "20"]) == 0
   said = capsys.readouterr().out.splitlines()
   assert said[:2] == ["played: check", "board Td9d6hQc2s, pot 52, stacks 124 and 124"]
+  path.write_text(f"{PHH}actions={[x.replace('cbr 8', 'cbr 8.25') for x in ACTIONS]}")
+  line = "bet 825, raise 2000, call, Qc, check, check, 2s, check"
+  assert history.read_history(str(path), "flop")[1:] == (1200, 14400, line, 100)
   path.write_text(f"{PHH}actions={[*ACTIONS[:2], 'p2 f']}")
   with pytest.raises(ConfigError, match="has no street that two players with chips see"):
     history.read_history(str(path))
