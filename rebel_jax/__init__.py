@@ -4,6 +4,7 @@ import importlib.util
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 _IS_COMMAND = sys.argv[:1] == ["-m"]  # as long as `python -m rebel_jax...` is being loaded
 if _IS_COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -29,8 +30,9 @@ def _check_packages() -> None:
 
 _check_packages()
 
-from rebel_jax.checkpoints.checkpoint import Policy, load, load_pretrained, pretrained  # noqa: E402
-from rebel_jax.config import PRESETS, Config, ConfigError, get_preset, register  # noqa: E402
+if TYPE_CHECKING:
+  from rebel_jax.checkpoints.checkpoint import Policy, load, load_pretrained, pretrained
+  from rebel_jax.config import PRESETS, Config, ConfigError, get_preset, register
 
 __all__ = [
   "PRESETS",
@@ -44,3 +46,12 @@ __all__ = [
   "register",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+  """Imports the module of a public name at its first use: Flax and Optax take long to load."""
+  if name not in __all__:
+    raise AttributeError(f"module 'rebel_jax' has no attribute {name!r}")
+  in_checkpoint = name in ("Policy", "load", "load_pretrained", "pretrained")
+  module = "checkpoints.checkpoint" if in_checkpoint else "config"
+  return getattr(importlib.import_module(f"rebel_jax.{module}"), name)

@@ -14,6 +14,7 @@ from benchmarks import timing
 from rebel_jax import devices
 from rebel_jax.agents import range_grids
 from rebel_jax.agents.agent import Searcher
+from rebel_jax.agents.belief_agent import follow
 
 
 def main(
@@ -36,7 +37,7 @@ def main(
   policy = rebel_jax.load(checkpoint)
   searcher = Searcher(policy, iterations=iterations, seed=seed)
   try:
-    decisions = range_grids.follow(searcher, actions, seed=seed)
+    decisions = follow(searcher, actions, seed=seed)
   except ValueError as error:
     raise SystemExit(str(error)) from None
   for decision in decisions:

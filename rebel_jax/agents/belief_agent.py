@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import PADDING, PublicTree
+from games import CHANCE, PADDING, PublicTree
 from games.arrays import checked
 from games.poker import Holdem, betting
 from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at
+from rebel_jax.agents.range_grids import Decision
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
@@ -546,3 +547,42 @@ def _iterates(stage, roots, params, algorithm, num_iterations, leaf_values, netw
 @Programs
 def _described(tree, policy: jax.Array):
   return describe(tree, tree.prior, split_levels(tree, policy))
+
+
+@checked
+def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list[Decision]:
+  """Returns an agent's beliefs and policy at every decision along a line of play.
+
+  Args:
+    searcher: what the agent searches with.
+    actions: public actions from the start of the game, chance's included.
+    seed: of the agent: which iteration of each search it keeps to.
+
+  Raises:
+    ValueError: an action is not legal where it is taken, or the game is over before.
+  """
+  game = searcher.game
+  agent = Agent(searcher, seed=seed)
+  agent.start(0, int(np.argmax(np.asarray(game.prior())[0] > 0)))
+  # What is not legal is refused here, before any search.
+  states = [game.state_after(actions[:count]) for count in range(len(actions) + 1)]
+  movers = game.actor(np.stack(states)).tolist()
+  found: list[Decision] = []
+  history: list[str] = []
+  names = tuple(
+    tuple(game.infostate_name(player, h) for h in range(game.num_infostates)) for player in (0, 1)
+  )
+  for count, mover in enumerate(movers):
+    if mover < CHANCE:
+      rows: dict[int, np.ndarray] = {}
+      for agent.player, agent.infostate in ((mover, h) for h in range(game.num_infostates)):
+        for move, share in agent.choices().items():  # hidden choices are summed
+          rows.setdefault(move.action, np.zeros(game.num_infostates))[agent.infostate] += share
+      moves = tuple(game.action_name(action) for action in sorted(rows))
+      policy = np.stack([rows[action] for action in sorted(rows)])
+      found.append(Decision(tuple(history), mover, agent.beliefs, moves, policy, names))
+    if count < len(actions):
+      history.append(game.action_name(actions[count]))
+      if movers[count + 1] <= CHANCE:  # else the game is over
+        agent.observe(actions[count])
+  return found

@@ -1,9 +1,8 @@
 """Pictures of play: a solved range as poker players read it, and one game as an agent sees it.
 
 A range grid has a cell for each pair of ranks: pairs on the diagonal, suited hands above it,
-offsuit hands below, aces first. In the whole deck it is 13 x 13. `follow` walks an agent down a
-line of public actions and notes what it believes and would do there, for all infostates of the
-player to move; `draw` makes a picture of it.
+offsuit hands below, aces first. In the whole deck it is 13 x 13. `draw` makes a picture of a line
+of play, as `belief_agent.follow` returns it.
 """
 
 import dataclasses
@@ -12,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from games import CHANCE, Array, PublicTree
+from games import Array, PublicTree
 from games.arrays import checked
 from games.poker import Deck, Holdem
-from rebel_jax.agents.belief_agent import Agent, Searcher
 from rebel_jax.checkpoints import files
 from solvers import validation
 
@@ -229,45 +227,6 @@ class Decision:
   moves: tuple[str, ...]
   policy: np.ndarray
   infostates: tuple[tuple[str, ...], ...]
-
-
-@checked
-def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list[Decision]:
-  """Returns an agent's beliefs and policy at every decision along a line of play.
-
-  Args:
-    searcher: what the agent searches with.
-    actions: public actions from the start of the game, chance's included.
-    seed: of the agent: which iteration of each search it keeps to.
-
-  Raises:
-    ValueError: an action is not legal where it is taken, or the game is over before.
-  """
-  game = searcher.game
-  agent = Agent(searcher, seed=seed)
-  agent.start(0, int(np.argmax(np.asarray(game.prior())[0] > 0)))
-  # What is not legal is refused here, before any search.
-  states = [game.state_after(actions[:count]) for count in range(len(actions) + 1)]
-  movers = game.actor(np.stack(states)).tolist()
-  found: list[Decision] = []
-  history: list[str] = []
-  names = tuple(
-    tuple(game.infostate_name(player, h) for h in range(game.num_infostates)) for player in (0, 1)
-  )
-  for count, mover in enumerate(movers):
-    if mover < CHANCE:
-      rows: dict[int, np.ndarray] = {}
-      for agent.player, agent.infostate in ((mover, h) for h in range(game.num_infostates)):
-        for move, share in agent.choices().items():  # hidden choices are summed
-          rows.setdefault(move.action, np.zeros(game.num_infostates))[agent.infostate] += share
-      moves = tuple(game.action_name(action) for action in sorted(rows))
-      policy = np.stack([rows[action] for action in sorted(rows)])
-      found.append(Decision(tuple(history), mover, agent.beliefs, moves, policy, names))
-    if count < len(actions):
-      history.append(game.action_name(actions[count]))
-      if movers[count + 1] <= CHANCE:  # else the game is over
-        agent.observe(actions[count])
-  return found
 
 
 @checked

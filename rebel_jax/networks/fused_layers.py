@@ -59,7 +59,7 @@ def apply_layers(
     inputs: `[R, inputs]` of the first layer.
     layers: of the same width but for the last, at least two; the last has no normalisation.
     activation: follows every layer but the last.
-    precision: of products, one of `rebel_jax.networks.value.PRECISIONS`.
+    precision: of products, one of `rebel_jax.networks.names.PRECISIONS`.
     epsilon: added to variances.
     interpret: compute the kernel's steps with JAX, on any device; for tests.
 

@@ -2,13 +2,15 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from solvers import tuning
+
+if TYPE_CHECKING:  # Optax takes long to load; functions import it
+  import optax
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Jordan et al. 2024, and Optax's
 _STEPS = 5
@@ -43,8 +45,17 @@ def orthogonalised(x: jax.Array) -> jax.Array:
   return norm * _product(factor, scaled)
 
 
-def _muon(learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
+def _adam(learning_rate: "optax.ScalarOrSchedule") -> "optax.GradientTransformation":
+  """The paper's."""
+  import optax
+
+  return optax.adam(learning_rate)
+
+
+def _muon(learning_rate: "optax.ScalarOrSchedule") -> "optax.GradientTransformation":
   """Momentum with each matrix replaced by its nearest orthogonal one; vectors by Adam."""
+  import optax
+
   # Without steps of its own Optax's leaves the direction of momentum, as long as the update is.
   direction = optax.contrib.muon(learning_rate, ns_steps=0)
   return optax.chain(direction, optax.stateless(lambda updates, _: _orthogonal_matrices(updates)))
@@ -67,7 +78,7 @@ def _orthogonal_matrices(updates: Any) -> Any:
   return jax.tree.unflatten(structure, arrays)
 
 
-OPTIMIZERS: dict[str, Callable[[optax.ScalarOrSchedule], optax.GradientTransformation]] = {
-  "adam": optax.adam,  # the paper's
+OPTIMIZERS: "dict[str, Callable[[optax.ScalarOrSchedule], optax.GradientTransformation]]" = {
+  "adam": _adam,
   "muon": _muon,  # Jordan et al. 2024
 }

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, Literal
 
 import flax.linen as nn
@@ -10,20 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from rebel_jax.networks.fused_layers import LayerWeights, apply_layers
+from rebel_jax.networks.names import ACTIVATIONS
 from solvers import LeafQuery, StateAnswer, StateQuery
 from solvers.search import PolicyQuery
-
-ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
-  # The tanh form of GELU: the papers do not say which, and it is the faster one on a CPU.
-  "gelu": functools.partial(nn.gelu, approximate=True),
-  "relu": nn.relu,
-  "silu": nn.silu,
-}
-
-
-# How the factors of products are rounded; sums are always float32. With `bfloat16_activations`
-# what hidden layers pass on is rounded too.
-PRECISIONS = ("default", "float32", "tensorfloat32", "bfloat16", "bfloat16_activations")
 
 
 def product(x: jax.Array, kernel: jax.Array, precision: str, dtype: Any = None) -> jax.Array:
@@ -65,7 +53,7 @@ class Layer(nn.Module):
     width: units.
     use_bias: whether there are biases.
     centred: whether each row's outputs have mean zero.
-    precision: one of `PRECISIONS`.
+    precision: one of `names.PRECISIONS`.
     hidden: whether another layer follows, so that `bfloat16_activations` rounds the outputs.
   """
 
@@ -148,7 +136,7 @@ class ValueNetwork(nn.Module):
     activation: a key of `ACTIVATIONS`.
     belief_roots: how many successive square roots of the beliefs are inputs too. Values change
       fastest where an infostate is all but ruled out; roots tell apart beliefs near zero.
-    precision: of products, one of `PRECISIONS`.
+    precision: of products, one of `names.PRECISIONS`.
     fused: whether searches compute all layers in one kernel (`networks.fused_layers`) where they
       run on an NVIDIA GPU.
     centre: whether hidden layers take the means out of their weights; else they have none.
@@ -483,12 +471,6 @@ def answers(network: nn.Module, params: Any, decisions: Any, which: slice) -> ja
   features, history = (jnp.repeat(x, place.shape[1], axis=0) for x in inputs)
   found = network.apply(params, in_type_of(params, features), history, place.reshape(-1))
   return jnp.asarray(found).reshape(*place.shape, -1).swapaxes(1, 2)
-
-
-# (config, game, outputs) -> a module of features `[R, F]` and beliefs `[R, 2 * H]`, own ones first,
-# that answers `[R, outputs]`: values of infostates, or as many numbers for each of several answers.
-# None for the library's own.
-NETWORKS: dict[str, Callable[[Any, Any, int], nn.Module] | None] = {"mlp": None, "showdowns": None}
 
 
 class OwnNetwork(ValueNetwork):

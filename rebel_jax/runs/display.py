@@ -23,7 +23,6 @@ from rich.text import Text
 
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
-from rebel_jax.checkpoints.checkpoint import checkpoints_of
 from rebel_jax.config import Config, ConfigError, RunError, paper_exploitability
 from rebel_jax.evaluation.measurement import Measurement
 
@@ -317,6 +316,8 @@ def summary(
     seconds: wall clock of the whole run.
     module: which commands about it must import.
   """
+  from rebel_jax.checkpoints.checkpoint import checkpoints_of  # it loads Flax
+
   # The first chunk's rate is mostly compilation.
   made = [row for row in rows if row["step"]]
   rates = [row["examples_per_second"] for row in made[1:] or made]

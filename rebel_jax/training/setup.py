@@ -12,9 +12,9 @@ from games import Game, build_public_tree, tabulate
 from games.build import check_size
 from games.poker import Holdem
 from rebel_jax.config import Config, ConfigError, DeepCFR, PerfectSearch, in_config_errors
+from rebel_jax.networks.names import NETWORKS
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
 from rebel_jax.networks.value import (
-  NETWORKS,
   MoveNetwork,
   NetworkLeafValues,
   NetworkPolicy,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.stats import norm
+from jax.scipy.special import ndtr
 
 from games.arrays import Share
 from solvers.sweeps.problem import Problem
@@ -187,7 +187,7 @@ class Distributional(Gadget):
       )
     else:
       gain = state.last - mean
-      entry = norm.cdf(gain / jnp.where(spread > 0, spread, 1.0))
+      entry = ndtr(gain / jnp.where(spread > 0, spread, 1.0))
       entry = jnp.where(spread > 0, entry, (gain >= 0).astype(gain.dtype))
     return jnp.where(state.updates > 0, entry, 0.5)
 
@@ -224,6 +224,6 @@ def mean_sigmoid(centre: jax.Array, width: jax.Array) -> jax.Array:
   wide = jnp.maximum(width, 1.0)
   x = _STEP * np.arange(-27, 28)
   logistic = jnp.asarray(_STEP / (4.0 * np.cosh(x / 2) ** 2), centre.dtype)
-  cdf = norm.cdf((centre[None] - x[:, None].astype(centre.dtype)) / wide[None])
+  cdf = ndtr((centre[None] - x[:, None].astype(centre.dtype)) / wide[None])
   over_logistic = jnp.matmul(logistic, cdf, precision=lax.Precision.HIGHEST)
   return jnp.where(width <= 1.0, over_normal, over_logistic)

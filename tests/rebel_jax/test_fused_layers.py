@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
-from rebel_jax.networks.value import PRECISIONS, NetworkLeafValues, ValueNetwork
+from rebel_jax.networks.names import PRECISIONS
+from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import LeafQuery

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rebel_jax.networks.value import PRECISIONS, NetworkLeafValues, ValueNetwork, product
+from rebel_jax.networks.names import PRECISIONS
+from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork, product
 from solvers import LeafQuery
 
 

@@ -8,6 +8,7 @@ import games
 from games.poker.holdem import CALL, FIRST_BET
 from rebel_jax.agents import range_grids
 from rebel_jax.agents.agent import Searcher
+from rebel_jax.agents.belief_agent import follow
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.presets import get_preset
 from rebel_jax.training.setup import make_network
@@ -86,7 +87,7 @@ def test_a_line_of_play(preset, line, tmp_path):
   searcher = make_searcher(preset)
   game = searcher.game
 
-  decisions = range_grids.follow(searcher, line)
+  decisions = follow(searcher, line)
   movers = [int(game.actor(game.state_after(line[:n])[None])[0]) for n in range(len(line) + 1)]
   assert [d.mover for d in decisions] == [m for m in movers if m < 2]
   for decision in decisions:

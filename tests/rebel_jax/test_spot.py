@@ -4,6 +4,8 @@ import asyncio
 import dataclasses
 import json
 import signal
+import subprocess
+import sys
 import types
 from pathlib import Path
 
@@ -194,6 +196,14 @@ def test_the_command(tmp_path, capsys, monkeypatch):
       patch.setattr(jax, name, None)
     assert spot.main(["--load", str(files[0]), "--node", "bet 66"]) == 0
   assert "IP to act" in capsys.readouterr().out
+
+
+def test_the_command_starts_without_what_networks_need():
+  """Flax and Optax are loaded by the names of `rebel_jax` that need them."""
+  loaded = "sorted({'chex', 'flax', 'optax'} & {*sys.modules})"
+  program = f"import sys, rebel_jax.spot; print({loaded}); from rebel_jax import *; print({loaded})"
+  run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+  assert run.stdout.splitlines() == ["[]", "['chex', 'flax', 'optax']"]
 
 
 @pytest.mark.parametrize(
