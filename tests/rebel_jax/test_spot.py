@@ -201,7 +201,11 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 def test_the_command_starts_without_what_networks_need():
   """Flax and Optax are loaded by the names of `rebel_jax` that need them."""
   loaded = "sorted({'chex', 'flax', 'optax'} & {*sys.modules})"
-  program = f"import sys, rebel_jax.spot; print({loaded}); from rebel_jax import *; print({loaded})"
+  program = f"""import sys, rebel_jax.spot
+assert {{*rebel_jax.__all__}} <= {{*dir(rebel_jax)}}
+print({loaded})
+from rebel_jax import *
+print({loaded})"""
   run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
   assert run.stdout.splitlines() == ["[]", "['chex', 'flax', 'optax']"]
 
