@@ -21,7 +21,7 @@ import solvers
 from benchmarks import timing
 from games.pairs import compatible_mass
 from games.poker import BetSizes, RiverEndgame
-from rebel_jax import get_preset
+from rebel_jax import Config
 from rebel_jax.networks.optimizers import orthogonalised
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training.setup import make_setup
@@ -119,7 +119,17 @@ def _network(precision: str, fused: bool = False) -> dict[str, Any]:
 
 
 def _self_play() -> dict[str, Any]:
-  config = get_preset("kuhn_poker").replace(precision="float32", iterations=16)
+  config = Config().replace(  # no preset's: those change
+    game="kuhn_poker",
+    game_params=(),
+    depth=1,
+    iterations=16,
+    rows_fraction=1.0,
+    lanes=32,
+    width=64,
+    precision="float32",
+    buffer_size=16_384,
+  )
   setup = make_setup(config, num_devices=1)
   play = setup.trainer.self_play
   params = setup.trainer.init(setup.table, 0, setup.mesh).params

@@ -103,7 +103,7 @@ def _spot(mesh: Mesh, card: str) -> Any:
 PROGRAMS: dict[str, tuple[Any, ...]] = {
   **{f"solve {name}": (_solve, name) for name in timing.GAMES},
   "batch of 1,024": (_solve, "liars_dice_1x4f", 1_024),
-  **{f"self-play {name}": (_play, name) for name in PRESETS},
+  **{f"self-play {x}": (_play, x) for x in PRESETS if not x.startswith("deep_cfr_")},  # none there
   **{f"training {name}": (_train, name) for name in PRESETS},
   "turn": (_spot, "2c"),
   "flop": (_spot, ""),

@@ -176,8 +176,12 @@ def spot_of(options: Options) -> Spot:
   Raises:
     ConfigError: one of them is missing, or the history cannot be read.
   """
-  if options.history is not None:
+  if options.history is None:
+    flags.refuse(options, ["street"], "is for --history")
+  else:
     hand = read_history(options.history, options.street)
+    said = f"is not for history={options.history!r}, a hand that says it"
+    flags.refuse(options, ("board", "pot", "stack"), said)
     options = dataclasses.replace(options, board=hand.board, pot=hand.pot, stack=hand.stack)
     print(f"played: {hand.line or 'nothing'}")
   for name in ("board", "oop", "ip", "pot", "stack"):

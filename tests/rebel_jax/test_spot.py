@@ -476,6 +476,7 @@ def test_the_report_command(tmp_path, capsys):
     (["--lock", "bet 66: fold 0.7, call 0.4"], "cannot be kept together"),
     (["--lock", "bet 66, fold: fold 1"], "must lead to a move, with * for each card"),
     (["--history", "notes.txt"], "history='notes.txt' cannot be read as a hand"),
+    (["--street", "turn"], "street='turn' is for --history"),
   ],
 )
 def test_mistakes_are_found_before_the_solve(more, message, tmp_path, capsys, monkeypatch):
@@ -540,6 +541,8 @@ def test_hands_that_were_played_become_spots(tmp_path, capsys):
   given = ["--history", str(path), "--oop", "AA,32", "--ip", "KK", "--bets", "a"]
   assert spot.main([*given, "--target", "20"]) == 0
   said = capsys.readouterr().out.splitlines()
+  assert spot.main([*given, "--stack", "90"]) == 2
+  assert "stack=90 is not for history=" in capsys.readouterr().err
   assert said[:2] == ["played: check", "board Td9d6hQc2s, pot 52, stacks 124 and 124"]
   path.write_text(f"{PHH}actions={[x.replace('cbr 8', 'cbr 8.25') for x in ACTIONS]}")
   line = "bet 8.25, raise 20, call, Qc, check, check, 2s, check"
