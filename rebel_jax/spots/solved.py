@@ -245,10 +245,28 @@ class SolvedSpot:
     """The exploitability in percent of the pot."""
     return 100 * max(self.exploitability, 0.0) / self.spot.pot
 
+  @functools.cached_property
+  def _nodes(self) -> Callable[[Node], tuple[np.ndarray, dict[str, Node]]]:
+    # Every line from the start goes through the nodes before it.
+    return functools.lru_cache(4_096)(self._look)
+
+  def _look(self, node: Node) -> tuple[np.ndarray, dict[str, Node]]:
+    state = self.game.state_after(node, field="node")
+    if self.game.actor(state[None])[0] > CHANCE:
+      return state, {}
+    amounts = self.game.amounts(state[None])[0]
+    named: dict[str, tuple[int, int]] = {}
+    for action in np.flatnonzero(self.game.legal_actions(state[None])[0]).tolist():
+      bet = FIRST_BET <= action < self.game.burn
+      to = int(amounts[action - FIRST_BET]) if bet else -1
+      named[self._name(state, action, to)] = (to, action)
+    ordered = sorted(named.items(), key=lambda item: item[1])
+    return state, {name: (*node, action) for name, (_, action) in ordered}
+
   @checked
   def state(self, node: Node) -> np.ndarray:
     """Returns the public state at a node."""
-    return self.game.state_after(node, field="node")
+    return self._nodes(node)[0]
 
   @checked
   def mover(self, node: Node) -> int:
@@ -262,17 +280,7 @@ class SolvedSpot:
     Moves are `fold`, `check`, `call`, `bet 66` and `raise 165`; chips are those that the player has
     put in since the round began. Bets come by size, after the others.
     """
-    state = self.state(node)
-    if self.mover(node) > CHANCE:
-      return {}
-    amounts = self.game.amounts(state[None])[0]
-    named: dict[str, tuple[int, int]] = {}
-    for action in np.flatnonzero(self.game.legal_actions(state[None])[0]).tolist():
-      bet = FIRST_BET <= action < self.game.burn
-      to = int(amounts[action - FIRST_BET]) if bet else -1
-      named[self._name(state, action, to)] = (to, action)
-    ordered = sorted(named.items(), key=lambda item: item[1])
-    return {name: (*node, action) for name, (_, action) in ordered}
+    return self._nodes(node)[1]
 
   def _name(self, state: np.ndarray, action: int, to: int) -> str:
     facing = bool(self.game.rules.may_fold(state[None])[0])
@@ -285,17 +293,18 @@ class SolvedSpot:
     return f"{'raise' if facing else 'bet'} {shown(to - int(state[betting.START]), self.spot.unit)}"
 
   @checked
-  def find(self, line: str) -> Node:
+  def find(self, line: str, start: Node = ()) -> Node:
     """Returns the node after a line of play, such as `bet 66, call, 2c, check`.
 
     Args:
-      line: moves and cards, separated by commas; empty for the start. `all-in` bets all chips, `*`
-        is any card.
+      line: moves and cards, separated by commas; empty for none. `all-in` bets all chips, `*` is
+        any card.
+      start: the node that they go on from.
 
     Raises:
       ConfigError: a move or card is not there.
     """
-    node = self._past_burn(())
+    node = self._past_burn(start)
     for word in filter(None, (part.strip() for part in line.split(","))):
       below = self.children(node)
       wanted = re.sub(r"\s+", " ", word.lower().replace(" to ", " "))

@@ -195,8 +195,9 @@ class Study:
     Raises:
       ConfigError: it is not there.
     """
-    words = self.line.split(", ") if self.line else []
-    return self.at(", ".join(words[:-1] if word == "back" else [*words, word]))
+    if word == "back":
+      return self.at(", ".join(self.line.split(", ")[:-1]))
+    return Study(self.solved, self.solved.find(word, self.node))
 
   def grid(self, player: int | None = None) -> range_grids.RangeGrid:
     """Returns the range grid of a player, of the one to move if None.
