@@ -54,7 +54,7 @@ _ARGUMENTS = {
   "infostate": ("H", "", ""),
 }
 # Attributes of games; of players there are always two.
-_SIZES = {"P": "", "S": "num_columns", "H": "num_infostates", "A": "num_actions"}
+_SIZES = {"P": "", "S": "_num_columns", "H": "num_infostates", "A": "num_actions"}
 
 
 def _check_given(game: Any, given: Mapping[str, Any]) -> None:
@@ -67,17 +67,19 @@ def _check_given(game: Any, given: Mapping[str, Any]) -> None:
   for name, value in given.items():
     axes, kinds, words = _ARGUMENTS.get(name, ("", "", ""))
     sizes |= {x: getattr(game, _SIZES[x], 2) for x in axes if x in _SIZES}
+    kind = getattr(getattr(value, "dtype", None), "kind", "?")
     if kinds:
       shape = value.shape if isinstance(value, (np.ndarray, jax.Array)) else ()
       if (
         len(shape) != len(axes)
-        or getattr(value.dtype, "kind", "?") not in kinds
+        or kind not in kinds
         or any(sizes.setdefault(x, size) != size for x, size in zip(axes, shape))
       ):
         shown = ", ".join(f"{x} = {sizes[x]}" if x in sizes else x for x in axes)
         raise ValueError(f"{name}={short(value)} must be an array [{shown}] of {words}")
     elif axes and not isinstance(value, jax.core.Tracer):
-      check_integer(name, value, least=0, most=sizes[axes] - 1)
+      one = int(value) if kind in "iu" and value.ndim == 0 else value  # a number that was computed
+      check_integer(name, one, least=0, most=sizes[axes] - 1)
 
 
 def _in_sentences(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,7 +176,7 @@ class Game(abc.ABC):
     return self.num_infostates, self.num_infostates
 
   @functools.cached_property
-  def num_columns(self) -> int:
+  def _num_columns(self) -> int:
     """S: integers of a public state."""
     return len(self.initial_state())
 

@@ -48,6 +48,11 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+def __dir__() -> list[str]:
+  """Lists public names before their first use, too."""
+  return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
   """Imports the module of a public name at its first use: Flax and Optax take long to load."""
   if name not in __all__:

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+from games.poker.betting import MAX_CHIPS
 from rebel_jax import devices, flags
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
@@ -53,13 +54,13 @@ class Options(Spot):
   Attributes:
     boards: Boards instead of one, such as "Td9d6h,AsKd2c:0.5", or a file of one a line: prints EV,
       equity and the first moves on each, and means by texture, in which the second counts half.
-    history: File of a hand (PHH, PokerStars) that board, pot and stack are taken from, decimals in
-      hundredths; its moves are printed.
+    history: File of a hand (PHH, PokerStars) that board, pot and stack are taken from; its moves
+      are printed.
     street: That the hand is taken from: flop, turn or river; None for the last that is bet on.
     board: The board, three to five cards such as Td9d6hQc.
     oop: Range of the player out of position, such as QQ+,AKs,A5s-A2s,T9o:0.5.
     ip: Range of the player in position.
-    pot: Chips in the pot.
+    pot: Chips in the pot; where chips have decimals, big blinds say, a hundredth is the least.
     stack: Chips that each player has left.
     target: Stop when the strategy can be exploited by no more than this percentage of the pot.
     max_iterations: Stop after so many updates of one player in any case.
@@ -80,8 +81,8 @@ class Options(Spot):
   board: Annotated[Any, allowed.optional(TEXT)] = None
   oop: Annotated[Any, allowed.optional(TEXT)] = None
   ip: Annotated[Any, allowed.optional(TEXT)] = None
-  pot: Annotated[Any, allowed.optional(allowed.integer(2))] = None
-  stack: Annotated[Any, allowed.optional(allowed.integer(1))] = None
+  pot: Annotated[Any, allowed.optional(allowed.chips(0.02, MAX_CHIPS))] = None
+  stack: Annotated[Any, allowed.optional(allowed.chips(0.01, MAX_CHIPS))] = None
   boards: Annotated[str | None, allowed.optional(TEXT)] = None
   history: Annotated[str | None, allowed.optional(allowed.path("file"))] = None
   street: Annotated[str | None, allowed.optional(allowed.one_of(STREETS))] = None
@@ -175,10 +176,14 @@ def spot_of(options: Options) -> Spot:
   Raises:
     ConfigError: one of them is missing, or the history cannot be read.
   """
-  if options.history is not None:
+  if options.history is None:
+    flags.refuse(options, ["street"], "is for --history")
+  else:
     hand = read_history(options.history, options.street)
+    said = f"is not for history={options.history!r}, a hand that says it"
+    flags.refuse(options, ("board", "pot", "stack"), said)
     options = dataclasses.replace(options, board=hand.board, pot=hand.pot, stack=hand.stack)
-    print(f"played: {hand.line or 'nothing'}" + (" (in hundredths)" if hand.unit > 1 else ""))
+    print(f"played: {hand.line or 'nothing'}")
   for name in ("board", "oop", "ip", "pot", "stack"):
     if getattr(options, name) is None:
       raise allowed.ConfigError(f"{name}=None must be given, unless --load or --history does")
@@ -223,7 +228,7 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   worst = max(row.percent for row in rows)
   head = f"exploitable by {worst:.2f}% of the pot or less on each of {len(rows)} boards"
   whole = len(rows) == len(boards) or is_late(options, began)
-  return f"{head}\n{board_report.summary(rows, spot.pot, weights)}", whole
+  return f"{head}\n{board_report.summary(rows, spot.pot, weights, spot.form)}", whole
 
 
 def check_screen() -> None:

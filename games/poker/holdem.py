@@ -473,13 +473,15 @@ class Holdem(Game):
     all_in = " (all-in)" if to == state[0, betting.STACK] else ""
     return f"{'raise' if facing else 'bet'} to {to}{all_in}"
 
-  def situation(self, history):
+  def situation(self, history, show=str):
     state = self.state_after(history)
     shown = [card for card in self.on_board(state[None])[0] if card != NO_CARD]
     paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
     behind = [int(state[betting.STACK]) - chips for chips in paid]
     board = f"board {self.deck.names(shown)}, " if shown else ""
-    return f"{board}pot {sum(paid) + self.rules.dead}, stacks {behind[0]} and {behind[1]}"
+    return f"{board}pot {show(sum(paid) + self.rules.dead)}, stacks " + " and ".join(
+      map(show, behind)
+    )
 
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])

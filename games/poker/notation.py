@@ -83,7 +83,7 @@ Sizes = tuple[tuple[tuple[Size, ...], ...], ...]
 
 
 @checked
-def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
+def parse_sizes(text: str, rounds: int, *, field: str = "bets", unit: int = 1) -> Sizes:
   """Returns the sizes that a string names, by round and by how many raises there have been.
 
   Sizes are separated by commas, the first bet from raises, and these from later ones, by `/`, and
@@ -93,6 +93,7 @@ def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
     text: the sizes.
     rounds: rounds of betting that the game has, for `e`: all chips in with the last of them.
     field: what errors call the string.
+    unit: chips that `1c` is; of 100, chips may have two decimals.
 
   Raises:
     ValueError: a size is not understood, or is a multiple of a bet where nobody has bet.
@@ -105,7 +106,7 @@ def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
   found = []
   for index in range(rounds if re.search(r"(?<!\d)e", text.lower()) else len(given)):
     counts = given[min(index, len(given) - 1)].split("/")
-    row = tuple(_sizes(part, rounds - index, field, text) for part in counts)
+    row = tuple(_sizes(part, rounds - index, field, text, unit) for part in counts)
     if any(isinstance(size, Times) for size in row[0]):
       raise ValueError(
         f"{field}={short(text)} has a multiple of the bet faced before '/', where nobody has "
@@ -115,7 +116,9 @@ def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
   return tuple(found)
 
 
-def parse_donk(text: str, rounds: int, *, field: str = "donk") -> tuple[tuple[Size, ...], ...]:
+def parse_donk(
+  text: str, rounds: int, *, field: str = "donk", unit: int = 1
+) -> tuple[tuple[Size, ...], ...]:
   """Returns the sizes of donk bets in each round after the first, from a string such as `33%|-`.
 
   Raises:
@@ -126,34 +129,37 @@ def parse_donk(text: str, rounds: int, *, field: str = "donk") -> tuple[tuple[Si
   if isinstance(text, str) and "/" in text:
     raise ValueError(f"{field}={short(text)} must hold first bets only, without '/'")
   # Geometric sizes count the rounds left from the second on, which are one fewer.
-  return tuple(counts[0] for counts in parse_sizes(text, rounds - 1, field=field))
+  return tuple(counts[0] for counts in parse_sizes(text, rounds - 1, field=field, unit=unit))
 
 
-def _sizes(part: str, left: int, field: str, text: str) -> tuple[Size, ...]:
+def _sizes(part: str, left: int, field: str, text: str, unit: int) -> tuple[Size, ...]:
   names = [name.strip() for name in part.split(",")]
-  return () if names == ["-"] else tuple(_size(name, left, field, text) for name in names)
+  return () if names == ["-"] else tuple(_size(name, left, field, text, unit) for name in names)
 
 
-def _size(name: str, left: int, field: str, text: str) -> Size:
+def _size(name: str, left: int, field: str, text: str, unit: int) -> Size:
+  decimals = r"(?:\.\d\d?)?" if unit == 100 else ""
   found = re.fullmatch(
-    _NUMBER + r"\s*([%x])|([1-9]?)e(?:" + _NUMBER + r"%)?|(a|all-?in)|(\d{1,7})\s*c", name, re.ASCII
+    rf"{_NUMBER}\s*([%x])|([1-9]?)e(?:{_NUMBER}%)?|(a|all-?in)|(\d{{1,7}}{decimals})\s*c",
+    name,
+    re.ASCII,
   )
   if found is None:
     raise ValueError(
       f"{field}={short(text)} holds {short(name)}; a size must be {_FORMS} (all-in), or '-'"
     )
-  number, unit, bets, most, all_in, chips = found.groups()
+  number, kind, bets, most, all_in, chips = found.groups()
   if all_in:
     return ALL_IN
   try:
     if chips:
-      return Plus(int(chips))
-    if unit is None:
+      return Plus(round(unit * float(chips)))
+    if kind is None:
       return Geometric(int(bets or left), float(most) / 100 if most else ALL_IN)
   except ValueError as error:
     raise ValueError(f"{field}={short(text)} holds {short(name)}; {error}") from None
   value = float(number)
-  if unit == "x":
+  if kind == "x":
     if not 1 < value <= 1000:
       raise ValueError(
         f"{field}={short(text)} holds {short(name)}; a multiple of the bet faced must be above "

@@ -110,6 +110,16 @@ def integer(low: int, high: int | None = None) -> Allowed:
   return _allowed(f"INT>={low}", int, must_be, lambda x: is_whole(x, low, high or math.inf))
 
 
+def chips(low: float, high: int) -> Allowed:
+  """Allows numbers of chips from `low` to `high`, of at most two decimals."""
+  return _allowed(
+    f"CHIPS>={low}",
+    lambda word: _read(word, int, float),
+    f"a number of chips of at most two decimals, at least {low} and at most {high}",
+    lambda x: is_finite(x) and low <= x <= high and round(x, 2) == x,
+  )
+
+
 def iterations(low: int = 2) -> Allowed:
   """Allows even numbers from `low` on: both players are updated equally often."""
   must_be = f"even, at least {low} and at most {2**24}: one player's update is one iteration"

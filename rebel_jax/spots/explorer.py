@@ -131,7 +131,10 @@ class Explorer(App[None]):
     moves.highlighted = 0 if study.moves else None
     moves.focus()
     rows = [study.row(name, p) for p, name in enumerate(PLAYERS)]
-    worth = (f"{x.name} EV {shown(x.ev, '.1f')}, {shown(x.equity, '.1%')} equity" for x in rows)
+    worth = (
+      f"{x.name} EV {shown(x.ev, study.solved.spot.form)}, {shown(x.equity, '.1%')} equity"
+      for x in rows
+    )
     self.query_one("#said", Static).update("" if self.hidden else " | ".join(worth))
     self.fill("hands", [] if self.hidden else study.hands(player))
     self.fill("kinds", [] if self.hidden else study.kinds(player))
@@ -151,7 +154,7 @@ class Explorer(App[None]):
     played, palette = study.row("", study.mover).frequency, range_grids.colours(names)
     for name, share, colour, place in zip(names, played, palette, range(len(names))):
       ev = study.mean(study.mover, study.table.move_ev[place], study.table.frequency[place])
-      text = f" {name:<14}{share:7.1%}   EV {shown(ev, '.1f')}"
+      text = f" {name:<14}{share:7.1%}   EV {shown(ev, self.study.solved.spot.form)}"
       found.append(Text.assemble(("  ", f"on {colour}"), text))
     return found
 
@@ -164,7 +167,11 @@ class Explorer(App[None]):
       played = list(self.study.moves)
     table.add_columns(name, "share", "EV", "equity", *played)
     for row in rows:
-      numbers = (f"{row.share:.2%}", shown(row.ev, ".1f"), shown(row.equity, ".1%"))
+      numbers = (
+        f"{row.share:.2%}",
+        shown(row.ev, self.study.solved.spot.form),
+        shown(row.equity, ".1%"),
+      )
       table.add_row(row.name, *numbers, *(f"{x:.0%}" for x in row.frequency))
 
   def fill_cards(self) -> None:

@@ -9,24 +9,23 @@ from typing import Any, NamedTuple
 
 from rebel_jax.checkpoints import files
 from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.spots.solved import shown
 
 STREETS = ("flop", "turn", "river")
 
 
 class History(NamedTuple):
-  """A hand from a street on, in its smallest chips.
+  """A hand from a street on.
 
   Attributes:
     board, pot, stack: as of `Spot`, the stack that of the shorter player.
     line: what was done, as of `SolvedSpot.find`.
-    unit: how many of these chips make one of the history's.
   """
 
   board: str
-  pot: int
-  stack: int
+  pot: float
+  stack: float
   line: str
-  unit: int
 
 
 def read_history(path: str, street: str | None = None) -> History:
@@ -76,13 +75,13 @@ def _streets(hand: Any) -> dict[str, History]:
       if len(left) == 2 and deepest > 0:
         starts[STREETS[len(board) // 2 - 3]] = (
           len(words),
-          History(board, round(unit * state.total_pot_amount), deepest, "", unit),
+          History(board, round(unit * state.total_pot_amount) / unit, deepest / unit, ""),
         )
     elif starts and what in ("f", "cc"):
       words.append("fold" if what == "f" else "call" if faced else "check")
     elif starts and what == "cbr":
       words.append(
-        ("raise " if faced else "bet ") + str(min(round(unit * Decimal(amount)), deepest))
+        ("raise " if faced else "bet ") + shown(min(round(unit * Decimal(amount)), deepest), unit)
       )
       faced = True
   return {street: x._replace(line=", ".join(words[at:])) for street, (at, x) in starts.items()}

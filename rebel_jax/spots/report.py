@@ -124,7 +124,7 @@ def _solve_rivers(
 ) -> Iterator[BoardRow]:
   rows: dict[int, BoardRow] = {}
   given = 0  # rows are given in order, as soon as they are there
-  pot = made[0].spot.pot
+  unit = made[0].spot.unit
   # Of a call that takes all cores; nothing ends it on the way.
   spots = tuning.pieces().spots
   together = 64 if spots is None else num_cores() * spots
@@ -142,12 +142,12 @@ def _solve_rivers(
         [lines for lines, _ in filled],
         algorithm=ALGORITHM,
         num_iterations=max_iterations,
-        target=target / 100 * pot,
+        target=target / 100 * made[0].spot.pot * unit,
       )
       found = jax.tree.map(np.asarray, found)
       for k, i in enumerate(part):
         policy = [level[k] for level in found.average_policy]
-        number, gap = int(found.iterations[k]), float(found.exploitability[k])
+        number, gap = int(found.iterations[k]), float(found.exploitability[k]) / unit
         rows[i] = _row(made[i].with_policy(policy, number, gap, places=rounded[k][1]))
       worst = max((rows[i] for i in part), key=lambda row: row.percent)
       tell(len(rows), worst.board, worst.percent)
@@ -201,8 +201,16 @@ def read_boards(text: str) -> tuple[list[str], list[float]]:
 
 
 @checked
-def summary(rows: Sequence[BoardRow], pot: int, weights: Sequence[float] | None = None) -> str:
-  """Returns a table: every board, then means by texture and of all, by `weights` of the boards."""
+def summary(
+  rows: Sequence[BoardRow],
+  pot: float,
+  weights: Sequence[float] | None = None,
+  form: str = ".1f",
+) -> str:
+  """Returns a table: every board, then means by texture and of all, by `weights` of the boards.
+
+  Values have the format `form`.
+  """
   counted = {id(row): weight for row, weight in zip(rows, weights or [1.0] * len(rows))}
   moves: list[str] = []
   for row in rows:
@@ -215,7 +223,7 @@ def summary(rows: Sequence[BoardRow], pot: int, weights: Sequence[float] | None 
     ev, equity = (mean([getattr(x, key) for x in part]) for key in ("ev", "equity"))
     cells = []
     for p in (0, 1):
-      cells += [f"{ev[p]:.1f}", f"{100 * ev[p] / pot:.1f}", f"{equity[p]:.1%}"]
+      cells += [f"{ev[p]:{form}}", f"{100 * ev[p] / pot:.1f}", f"{equity[p]:.1%}"]
     cells += [f"{mean([x.frequency.get(move, 0.0) for x in part]):.1%}" for move in moves]
     lines.append(_line(name, str(len(part)), cells))
 

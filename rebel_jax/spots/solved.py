@@ -45,7 +45,7 @@ class Spot:
   Attributes:
     board: three, four or five cards, such as `Td9d6hQc`.
     oop, ip: the players' ranges, strings for `games.poker.parse_range`.
-    pot: chips in the pot.
+    pot: chips in the pot. Where chips have decimals, big blinds say, a hundredth is the least.
     stack: chips that each player has left.
     bets: Bet sizes, then after / raises: 33% of the pot, 2.5x the bet, 100c chips more, e (at most
       half the pot: e50%) for geometric, a for all-in, - for none; | separates streets.
@@ -57,7 +57,7 @@ class Spot:
     add_all_in: All-in is a move wherever the chips left are at most this percentage of the pot.
     merge: Of two sizes whose pots after a call differ by at most this percentage the one listed
       first is kept.
-    min_bet: The smallest bet, in chips.
+    min_bet: The smallest bet, in chips; None for the least.
     rake: Percentage of every pot that the house takes.
     rake_cap: The most that it takes, in chips.
     lock: Frequencies that a player's whole range keeps to, the rest solved around them, such as
@@ -69,8 +69,8 @@ class Spot:
   board: str
   oop: str
   ip: str
-  pot: Annotated[int, allowed.integer(2, MAX_CHIPS)]
-  stack: Annotated[int, allowed.integer(1, MAX_CHIPS)]
+  pot: Annotated[float, allowed.chips(0.02, MAX_CHIPS)]
+  stack: Annotated[float, allowed.chips(0.01, MAX_CHIPS)]
   bets: Annotated[str, allowed.text("SIZES")] = "33%,75%,a / 2.5x,a"
   oop_bets: Annotated[str | None, allowed.optional(TEXT)] = None
   ip_bets: Annotated[str | None, allowed.optional(TEXT)] = None
@@ -78,12 +78,28 @@ class Spot:
   near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
   add_all_in: Annotated[float | None, allowed.optional(allowed.number(100_000))] = None
   merge: Annotated[float | None, allowed.optional(allowed.number(100))] = None
-  min_bet: Annotated[int, allowed.integer(1, MAX_CHIPS)] = 1
+  min_bet: Annotated[float | None, allowed.optional(allowed.chips(0.01, MAX_CHIPS))] = None
   rake: Annotated[float, allowed.number(50, zero=True)] = 0.0
-  rake_cap: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
+  rake_cap: Annotated[float | None, allowed.optional(allowed.chips(0, MAX_CHIPS))] = None
   lock: Annotated[str | None, allowed.optional(TEXT)] = None
   ranks: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = RANKS
   suits: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = SUITS
+
+  @property
+  def unit(self) -> int:
+    """Chips of `game` that make one of the spot's: 100 where some have decimals."""
+    sizes = filter(None, (self.bets, self.oop_bets, self.ip_bets, self.donk_bets))
+    decimals = (
+      self.pot < 2
+      or any(x and x % 1 for x in (self.pot, self.stack, self.min_bet, self.rake_cap))
+      or re.search(r"\.\d+\s*c", " ".join(sizes).lower())
+    )
+    return 100 if decimals else 1
+
+  @property
+  def form(self) -> str:
+    """The format of values in the spot's chips."""
+    return ".2f" if self.unit > 1 else ".1f"
 
   @in_config_errors()
   def game(self) -> Holdem:
@@ -99,14 +115,19 @@ class Spot:
     if len(board) not in _BOARDS:
       raise ValueError(f"board={short(self.board)} holds {len(board)} cards; a spot has 3, 4 or 5")
     deals = (1,) * (_BOARDS[-1] - len(board))
-    half = self.pot // 2
+    numbers = self.pot, self.stack, self.min_bet or 1 / self.unit, self.rake_cap or 0
+    pot, stack, least, cap = (round(self.unit * x) for x in numbers)
+    if pot // 2 + stack > MAX_CHIPS:
+      raise ValueError(
+        f"stack={self.stack} and half of pot={self.pot} are more than {MAX_CHIPS // self.unit}"
+      )
     rules = Betting(
-      (half + self.stack,) * 2,
-      (half, half),
-      self.min_bet,
-      dead=self.pot % 2,
+      (pot // 2 + stack,) * 2,
+      (pot // 2,) * 2,
+      least,
+      dead=pot % 2,
       rake=self.rake / 100,
-      rake_cap=self.rake_cap,
+      rake_cap=None if self.rake_cap is None else cap,
     )
     bets = self._bet_sizes(len(deals) + 1)
     whole = Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
@@ -125,7 +146,9 @@ class Spot:
   def _bet_sizes(self, rounds: int) -> BetSizes:
     fields = {"bets": self.bets, "oop_bets": self.oop_bets, "ip_bets": self.ip_bets}
     sizes = {
-      name: parse_sizes(x, rounds, field=name) for name, x in fields.items() if x is not None
+      name: parse_sizes(x, rounds, field=name, unit=self.unit)
+      for name, x in fields.items()
+      if x is not None
     }
     shares: Any = {
       name: None if getattr(self, name) is None else getattr(self, name) / 100
@@ -134,8 +157,13 @@ class Spot:
     first, second = (sizes.get(name, sizes["bets"]) for name in ("oop_bets", "ip_bets"))
     donk = None
     if self.donk_bets is not None:
-      donk = parse_donk(self.donk_bets, rounds, field="donk_bets")
+      donk = parse_donk(self.donk_bets, rounds, field="donk_bets", unit=self.unit)
     return BetSizes(first, all_in=False, second=second, donk=donk, **shares)
+
+
+def shown(number: int, unit: int) -> str:
+  """Returns a number of chips as text, in those that `unit` of them make."""
+  return f"{number / unit:.2f}".rstrip("0").rstrip(".") if unit > 1 else str(number)
 
 
 @functools.lru_cache(maxsize=16)
@@ -217,10 +245,28 @@ class SolvedSpot:
     """The exploitability in percent of the pot."""
     return 100 * max(self.exploitability, 0.0) / self.spot.pot
 
+  @functools.cached_property
+  def _nodes(self) -> Callable[[Node], tuple[np.ndarray, dict[str, Node]]]:
+    # Every line from the start goes through the nodes before it.
+    return functools.lru_cache(4_096)(self._look)
+
+  def _look(self, node: Node) -> tuple[np.ndarray, dict[str, Node]]:
+    state = self.game.state_after(node, field="node")
+    if self.game.actor(state[None])[0] > CHANCE:
+      return state, {}
+    amounts = self.game.amounts(state[None])[0]
+    named: dict[str, tuple[int, int]] = {}
+    for action in np.flatnonzero(self.game.legal_actions(state[None])[0]).tolist():
+      bet = FIRST_BET <= action < self.game.burn
+      to = int(amounts[action - FIRST_BET]) if bet else -1
+      named[self._name(state, action, to)] = (to, action)
+    ordered = sorted(named.items(), key=lambda item: item[1])
+    return state, {name: (*node, action) for name, (_, action) in ordered}
+
   @checked
   def state(self, node: Node) -> np.ndarray:
     """Returns the public state at a node."""
-    return self.game.state_after(node, field="node")
+    return self._nodes(node)[0]
 
   @checked
   def mover(self, node: Node) -> int:
@@ -234,17 +280,7 @@ class SolvedSpot:
     Moves are `fold`, `check`, `call`, `bet 66` and `raise 165`; chips are those that the player has
     put in since the round began. Bets come by size, after the others.
     """
-    state = self.state(node)
-    if self.mover(node) > CHANCE:
-      return {}
-    amounts = self.game.amounts(state[None])[0]
-    named: dict[str, tuple[int, int]] = {}
-    for action in np.flatnonzero(self.game.legal_actions(state[None])[0]).tolist():
-      bet = FIRST_BET <= action < self.game.burn
-      to = int(amounts[action - FIRST_BET]) if bet else -1
-      named[self._name(state, action, to)] = (to, action)
-    ordered = sorted(named.items(), key=lambda item: item[1])
-    return {name: (*node, action) for name, (_, action) in ordered}
+    return self._nodes(node)[1]
 
   def _name(self, state: np.ndarray, action: int, to: int) -> str:
     facing = bool(self.game.rules.may_fold(state[None])[0])
@@ -254,20 +290,21 @@ class SolvedSpot:
       return "call" if facing else "check"
     if to < 0:
       return self.game.action_name(action).removeprefix("deal ")
-    return f"{'raise' if facing else 'bet'} {to - int(state[betting.START])}"
+    return f"{'raise' if facing else 'bet'} {shown(to - int(state[betting.START]), self.spot.unit)}"
 
   @checked
-  def find(self, line: str) -> Node:
+  def find(self, line: str, start: Node = ()) -> Node:
     """Returns the node after a line of play, such as `bet 66, call, 2c, check`.
 
     Args:
-      line: moves and cards, separated by commas; empty for the start. `all-in` bets all chips, `*`
-        is any card.
+      line: moves and cards, separated by commas; empty for none. `all-in` bets all chips, `*` is
+        any card.
+      start: the node that they go on from.
 
     Raises:
       ConfigError: a move or card is not there.
     """
-    node = self._past_burn(())
+    node = self._past_burn(start)
     for word in filter(None, (part.strip() for part in line.split(","))):
       below = self.children(node)
       wanted = re.sub(r"\s+", " ", word.lower().replace(" to ", " "))
@@ -443,7 +480,7 @@ def solve(
     ConfigError: a setting of the spot is not allowed.
   """
   made = prepare(spot) if isinstance(spot, Spot) else spot
-  pot = made.spot.pot
+  pot = made.spot.pot * made.spot.unit
 
   def look(found: solvers.Solution) -> bool | None:
     return progress and progress(found.iterations, 100 * found.exploitability / pot)
@@ -460,7 +497,10 @@ def solve(
     locked=made.lock(),
   )
   return made.with_policy(
-    found.average_policy, found.iterations, found.exploitability, places=places
+    found.average_policy,
+    found.iterations,
+    found.exploitability / made.spot.unit,
+    places=places,
   )
 
 

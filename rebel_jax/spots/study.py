@@ -20,7 +20,7 @@ from games.poker.lines.boards import NONE
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
 from rebel_jax.config import ConfigError
-from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot
+from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot, shown
 from rebel_jax.spots.values import Compared
 
 
@@ -82,7 +82,9 @@ def hand_table(solved: SolvedSpot, node: Node = ()) -> HandTable:
   def chips(at, player: int) -> np.ndarray:
     own = of_hands(values, player, at)
     held = there[player] & (columns[player] != NONE)
-    return np.where(held, own / np.where(held, scale[player], 1), np.nan) + paid[player]
+    return (
+      np.where(held, own / np.where(held, scale[player], 1), np.nan) + paid[player]
+    ) / solved.spot.unit
 
   mover = follower.mover(place)
   below = [] if mover is None else list(solved.children(node).values())
@@ -175,7 +177,9 @@ class Study:
   @property
   def situation(self) -> str:
     """Board, pot and stacks."""
-    return self.solved.game.situation(self.node)
+    return self.solved.game.situation(
+      self.node, functools.partial(shown, unit=self.solved.spot.unit)
+    )
 
   def at(self, line: str) -> "Study":
     """Returns the node after a line of play from the start.
@@ -191,8 +195,9 @@ class Study:
     Raises:
       ConfigError: it is not there.
     """
-    words = self.line.split(", ") if self.line else []
-    return self.at(", ".join(words[:-1] if word == "back" else [*words, word]))
+    if word == "back":
+      return self.at(", ".join(self.line.split(", ")[:-1]))
+    return Study(self.solved, self.solved.find(word, self.node))
 
   def grid(self, player: int | None = None) -> range_grids.RangeGrid:
     """Returns the range grid of a player, of the one to move if None.
@@ -270,7 +275,7 @@ class Study:
   def summary(self) -> str:
     """Returns how well the spot is solved, both players' values and the mover's strategy."""
     game, solved, state = self.solved.game, self.solved, self.solved.state(self.node)
-    pot = int(state[2] + state[3]) + game.rules.dead
+    pot = (int(state[2] + state[3]) + game.rules.dead) / solved.spot.unit
     sealed = "" if solved.sealed else ", says a file without a checksum"
     lines = [
       self.situation,
@@ -286,7 +291,7 @@ class Study:
       row = self.row(name, p)
       share = 100 * np.nan_to_num(row.ev) / pot
       lines.append(
-        f"{name:<4} EV {np.nan_to_num(row.ev):.1f} ({share:.1f}% of the pot), "
+        f"{name:<4} EV {np.nan_to_num(row.ev):{solved.spot.form}} ({share:.1f}% of the pot), "
         f"{np.nan_to_num(row.equity):.1%} equity"
       )
     return "\n".join(lines)
@@ -296,7 +301,15 @@ class Study:
     lines = [["hand", "share", "EV", "equity", *(self.moves if self.acts else ())]]
     for row in rows:
       played = (f"{x:.3f}" for x in row.frequency)
-      lines.append([row.name, f"{row.share:.4f}", f"{row.ev:.1f}", f"{row.equity:.3f}", *played])
+      lines.append(
+        [
+          row.name,
+          f"{row.share:.4f}",
+          f"{row.ev:{self.solved.spot.form}}",
+          f"{row.equity:.3f}",
+          *played,
+        ]
+      )
     return "\n".join("\t".join(line) for line in lines)
 
 

@@ -47,7 +47,9 @@ class Trial:
     best = int(np.argmax(table.move_ev[:, held]))
     cost = table.move_ev[best, held] - table.move_ev[place, held]
     said = f"You {move}: the solution does {table.frequency[place, held]:.0%} of the time"
-    self.record.append(f"{said}, {cost:.1f} chips below {list(study.moves)[best]}.")
+    self.record.append(
+      f"{said}, {cost:{study.solved.spot.form}} chips below {list(study.moves)[best]}."
+    )
     self._make(after)
     self._continue()
 
@@ -75,5 +77,6 @@ class Trial:
       net = dealer.payoff() * (1 - 2 * self.seat)
       rules, state = self.study.solved.game.rules, dealer.state[None]
       rake = float(rules.raked(2 * np.abs(rules.stakes(state)))[0])
-      won = net + self.study.solved.spot.pot / 2 - rake * (1 + np.sign(net)) / 2
+      spot = self.study.solved.spot
+      won = (net - rake * (1 + np.sign(net)) / 2) / spot.unit + spot.pot / 2
       self.record.append(f"{PLAYERS[other]} held {self._hand(other)}; you get {won:g} of the pot.")

@@ -72,7 +72,7 @@ def test_hands_go_from_the_weakest_to_the_strongest(size):
 
 
 def table():
-  return Table(DECK.ranks, DECK.suits, (), 100)
+  return Table(DECK, (), 100)
 
 
 def values(network, params, shown, beliefs):

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -201,7 +202,11 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 def test_the_command_starts_without_what_networks_need():
   """Flax and Optax are loaded by the names of `rebel_jax` that need them."""
   loaded = "sorted({'chex', 'flax', 'optax'} & {*sys.modules})"
-  program = f"import sys, rebel_jax.spot; print({loaded}); from rebel_jax import *; print({loaded})"
+  program = f"""import sys, rebel_jax.spot
+assert {{*rebel_jax.__all__}} <= {{*dir(rebel_jax)}}
+print({loaded})
+from rebel_jax import *
+print({loaded})"""
   run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
   assert run.stdout.splitlines() == ["[]", "['chex', 'flax', 'optax']"]
 
@@ -475,6 +480,7 @@ def test_the_report_command(tmp_path, capsys):
     (["--lock", "bet 66: fold 0.7, call 0.4"], "cannot be kept together"),
     (["--lock", "bet 66, fold: fold 1"], "must lead to a move, with * for each card"),
     (["--history", "notes.txt"], "history='notes.txt' cannot be read as a hand"),
+    (["--street", "turn"], "street='turn' is for --history"),
   ],
 )
 def test_mistakes_are_found_before_the_solve(more, message, tmp_path, capsys, monkeypatch):
@@ -526,26 +532,55 @@ def test_hands_that_were_played_become_spots(tmp_path, capsys):
   """Pot and shorter stack are those when the street begins; an overbet is the other's stack."""
   path = tmp_path / "hand.txt"
   path.write_text(HAND)
-  assert history.read_history(str(path)) == ("Td9d6hQc", 650, 4675, "bet 4675, fold", 100)
-  line = "check, bet 175, call, Qc, bet 4675, fold"
-  assert history.read_history(str(path), "flop") == ("Td9d6h", 300, 4850, line, 100)
+  assert history.read_history(str(path)) == ("Td9d6hQc", 6.5, 46.75, "bet 46.75, fold")
+  line = "check, bet 1.75, call, Qc, bet 46.75, fold"
+  assert history.read_history(str(path), "flop") == ("Td9d6h", 3, 48.5, line)
   path.write_text(HAND.replace("59.10", "99.10"))
   with pytest.raises(ConfigError, match="cannot be read as a hand of no-limit hold'em"):
     history.read_history(str(path))
   assert capsys.readouterr().err == ""
   path.write_text(f"{PHH}actions={ACTIONS}")
   line = "bet 8, raise 20, call, Qc, check, check, 2s, check"
-  assert history.read_history(str(path), "flop") == ("Td9d6h", 12, 144, line, 1)
+  assert history.read_history(str(path), "flop") == ("Td9d6h", 12, 144, line)
   given = ["--history", str(path), "--oop", "AA,32", "--ip", "KK", "--bets", "a"]
   assert spot.main([*given, "--target", "20"]) == 0
   said = capsys.readouterr().out.splitlines()
+  assert spot.main([*given, "--stack", "90"]) == 2
+  assert "stack=90 is not for history=" in capsys.readouterr().err
   assert said[:2] == ["played: check", "board Td9d6hQc2s, pot 52, stacks 124 and 124"]
   path.write_text(f"{PHH}actions={[x.replace('cbr 8', 'cbr 8.25') for x in ACTIONS]}")
-  line = "bet 825, raise 2000, call, Qc, check, check, 2s, check"
-  assert history.read_history(str(path), "flop")[1:] == (1200, 14400, line, 100)
+  line = "bet 8.25, raise 20, call, Qc, check, check, 2s, check"
+  assert history.read_history(str(path), "flop")[1:] == (12, 144, line)
   path.write_text(f"{PHH}actions={[*ACTIONS[:2], 'p2 f']}")
   with pytest.raises(ConfigError, match="has no street that two players with chips see"):
     history.read_history(str(path))
+
+
+def test_chips_may_have_decimals(solved, tmp_path, capsys):
+  """A spot in hundredths is the same one, and everything shown and kept is in its own chips."""
+  parts = dataclasses.replace(solved.spot, pot=2.01, stack=9.0, bets="0.66c,a / 2.5x")
+  whole = dataclasses.replace(solved.spot, bets="66c,a / 2.5x")
+  ours, theirs = (spot.solve(x, target=5.0) for x in (parts, whole))
+  ours.save(tmp_path / "kept")
+  ours = spot.load(tmp_path / "kept")
+  assert ours.percent == pytest.approx(theirs.percent)
+  assert list(ours.children(ours.find("bet 0.66"))) == ["fold", "call", "raise 1.65"]
+  study, other = Study(ours).at("bet 0.66"), Study(theirs).at("bet 66")
+  assert study.situation == "board TdJdQhKc2s, pot 2.67, stacks 8.34 and 9"
+  np.testing.assert_allclose(100 * study.table.ev, other.table.ev, rtol=1e-6)
+  shares = [re.findall(r"[\d.]+%", x.summary().split("OOP  EV ")[1]) for x in (study, other)]
+  assert shares[0] == shares[1]
+  trial = Trial(Study(ours), 1, np.random.default_rng(1))
+  trial.play("bet 9")
+  assert trial.record[-1].endswith("you get 2.01 of the pot.")
+  for more, message in (
+    (["--pot", "5.555"], "pot=5.555 must be a number of chips of at most two decimals"),
+    (["--node", "bet 7"], "possible there is: check, bet 0.66, bet 9"),
+    (["--bets", "0.555c"], "bets='0.555c' holds '0.555c'; a size must be"),
+    (["--stack", "10737418"], "stack=10737418 and half of pot=2.01 are more than 10737418"),
+  ):
+    assert spot.main([*SMALL, "--pot", "2.01", "--stack", "9", "--bets", "33%,a", *more]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_large_tables_are_halved_and_time_ends_a_solve(monkeypatch, capsys):

@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import games
 import solvers
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.training.self_play import Lanes
+from rebel_jax.training.self_play import Lanes, ServedStage, choose_lanes
 from rebel_jax.training.setup import make_setup
+from solvers.search.subgames import find_subgames, stack_subgames
 from tests.tiny import TINY
 
 KUHN = TINY.replace(
@@ -150,6 +152,25 @@ def test_examples_hold_the_values_of_a_solve(name):
   np.testing.assert_allclose(values * mask, expected * mask, atol=1e-4)
   elsewhere = solve(roots, jnp.roll(beliefs, 1, axis=0)).swapaxes(0, 1)
   assert np.abs((values - elsewhere) * mask).max() > 0.01
+
+
+def test_lanes_are_chosen_from_the_turn_on_up_to_capacity_and_rows():
+  """Lanes beyond a stage's capacity or rows wait, which changes nothing for the others."""
+  table = stack_subgames(find_subgames(games.make("kuhn_poker"), depth=1))
+  choose = jax.jit(choose_lanes, static_argnums=1)
+
+  def served(roots, capacity, turn=0, num_rows=100, stage=table):
+    lanes = Lanes(np.array(roots), np.zeros((5, 2, 3)), np.array(turn))
+    chosen, active = choose(stage, ServedStage(num_rows, capacity), lanes)
+    return sorted(np.asarray(chosen)[np.asarray(active)].tolist())
+
+  assert served([0] * 5, 5) == [0, 1, 2, 3, 4]
+  assert served([0] * 5, 2) == [0, 1]
+  assert served([0] * 5, 2, turn=4) == [0, 4]
+  assert served([0] * 5, 4, num_rows=3 * int(table.num_live[0])) == [0, 1, 2]
+  elsewhere = dataclasses.replace(table, row_of=np.where(table.row_of == 0, -1, table.row_of))
+  assert served([0, 1, 0, 1, 1], 2, stage=elsewhere) == [1, 3]
+  assert served([0, 1, 0, 1, 1], 2, turn=3, stage=elsewhere) == [3, 4]
 
 
 def test_games_go_on_and_end_alike_with_less_room():

@@ -377,6 +377,12 @@ def test_states_that_no_play_comes_to_get_one_sentence(game):
     game.state_after(None)
 
 
+def test_a_player_may_be_a_number_that_was_computed():
+  states = GAME.initial_state()[None]
+  found = [GAME.features(states, kind(1)) for kind in (int, np.int64, np.array, jax.numpy.int32)]
+  assert all((x == found[0]).all() for x in found)
+
+
 OTHERS_STATES = games.make("leduc_poker").initial_state()[None]
 
 
