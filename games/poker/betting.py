@@ -23,7 +23,10 @@ from games.arrays import (
 (
   ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, START, STACK, NUM_COLUMNS,
 ) = range(11)  # fmt: skip
-FOLD, CALL, FIRST_BET = range(3)  # actions of hold'em; bets follow each other
+# Actions of hold'em; bets follow each other.
+FOLD = 0
+CALL = 1
+FIRST_BET = 2
 MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
 check_chips = functools.partial(check_integer, most=MAX_CHIPS)
 Stack = Annotated[int, (1, MAX_CHIPS)]
