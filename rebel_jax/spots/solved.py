@@ -251,7 +251,10 @@ class SolvedSpot:
     return functools.lru_cache(4_096)(self._look)
 
   def _look(self, node: Node) -> tuple[np.ndarray, dict[str, Node]]:
-    state = self.game.state_after(node, field="node")
+    if node and node in self.children(node[:-1]).values():
+      state = self.game.next_states(self.state(node[:-1])[None], np.array(node[-1:]))[0]
+    else:
+      state = self.game.state_after(node, field="node")  # the start, or an error
     if self.game.actor(state[None])[0] > CHANCE:
       return state, {}
     amounts = self.game.amounts(state[None])[0]

@@ -59,7 +59,8 @@ class HandTable(NamedTuple):
 def hand_table(solved: SolvedSpot, node: Node = ()) -> HandTable:
   """Returns the policy and the values of every hand at a node of a solved spot."""
   game, follower = solved.game, solved.follower
-  place = follower.follow(node)
+  state = solved.state(node)  # checks the moves, from the node before on
+  place = functools.reduce(follower.step, node, follower.start())
   held_reach, values = solved.values.on(place.street, place.board)
   last = place.street == len(solved.lines.streets) - 1
   columns = [follower.columns(place, p) for p in (0, 1)]
@@ -75,7 +76,6 @@ def hand_table(solved: SolvedSpot, node: Node = ()) -> HandTable:
   # Values hold the probability of the cards dealt as well.
   left = game.deck.num_cards - len(game.board) - 4
   scale = mass / np.prod([left - k for k in range(place.street)])
-  state = solved.state(node)
   paid = state[[betting.PAID_0, betting.PAID_1]] + game.rules.dead / 2
   there = scale > 1e-12 * scale.max()
 

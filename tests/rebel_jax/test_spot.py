@@ -135,11 +135,16 @@ def test_all_in_is_a_bet_of_all_chips_or_no_move():
 
 def test_the_whole_is_swept_once_for_all_nodes(solved, monkeypatch):
   made = dataclasses.replace(solved)
-  swept = []
+  swept, played = [], []
+  move = type(made.game).next_states
+  monkeypatch.setattr(
+    type(made.game), "next_states", lambda own, *x: played.append(x) or move(own, *x)
+  )
   sweep = values.Values._sweep
   monkeypatch.setattr(values.Values, "_sweep", lambda own, b: swept.append(b) or sweep(own, b))
   assert sum(1 for _ in records(Study(made))) > 100
   assert swept == [0]
+  assert len(played) == games.build_public_tree(made.game).num_nodes - 1  # each move once
 
 
 def test_close_sizes_merge_and_short_stacks_may_go_all_in():
