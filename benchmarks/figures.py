@@ -73,20 +73,21 @@ def main(runs: tyro.conf.Positional[tuple[Path, ...]], figure: Path) -> None:
   """
   from matplotlib.figure import Figure
 
-  panels: dict[str, dict[int, Any]] = {}
+  panels: dict[str, list[tuple[int, Any]]] = {}
   for run in runs:
     config = checkpoint.load(str(run)).config
     title = " ".join([config.game, *(f"{x}={y}" for x, y in dict(config.game_params).items())])
     rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     points = [(row["seconds"], Measurement(row).exploitability) for row in rows]
     kind = 2 if config.grows else int(isinstance(config.search, DeepCFR))
-    panels.setdefault(title, {})[kind] = [x for x in points if x[1] is not None]
+    panels.setdefault(title, []).append((kind, [x for x in points if x[1] is not None]))
   drawn = Figure(figsize=(4 * len(panels), 3.6), layout="constrained")
   for axes, (title, lines) in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels.items()):
-    for kind, points in lines.items():
-      axes.plot(*zip(*points), f"C{kind}o-", markersize=3, label=KINDS[kind])
+    for kind, points in lines:
+      axes.plot(*zip(*points), f"C{kind}o-", markersize=3)
     axes.set(title=title, xlabel="seconds", ylabel="exploitability", yscale="log")
-    axes.legend()
+    named = {KINDS[kind]: line for (kind, _), line in zip(lines, axes.lines)}
+    axes.legend(named.values(), named)
   save_picture(drawn, figure, dpi=100)
 
 

@@ -210,9 +210,10 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
       check_fits(game, options.memory, options.half_tables)
   began = time.monotonic()
 
-  def progress(number: int, board: str, percent: float) -> None:
+  def progress(number: int, board: str, percent: float) -> bool:
     said = f"{number} of {len(boards)} boards, {board} exploitable by {percent:.2f}% of the pot"
     display.show("solving", number / len(boards), said)
+    return is_late(options, began)
 
   with display:
     display.show("compiling", 0.0, f"{len(boards)} boards")

@@ -19,6 +19,7 @@ import games
 import solvers
 from benchmarks import timing
 from games import Game, LiarsDice, PublicTree
+from games.tabulate import children_of
 from rebel_jax import devices, get_preset
 from rebel_jax.agents.belief_agent import Searcher
 from rebel_jax.agents.match import AgentStrategy
@@ -53,10 +54,10 @@ def mccfr(game: Game, seconds: float, rows: int, width: int) -> tuple[Strategy, 
 
 def tabulated(strategy: Strategy, tree: PublicTree) -> np.ndarray:
   """Returns the policy `[N, H]` of a strategy."""
-  table = np.ones((tree.num_nodes, tree.num_infostates), tree.dtype)
+  table, children = np.ones((tree.num_nodes, tree.num_infostates), tree.dtype), children_of(tree)
   for node in np.flatnonzero(np.isin(tree.kind, (0, 1))).tolist():
     strategy.start()
-    below = np.flatnonzero(tree.parent == node)
+    below = children[node][children[node] >= 0]
     table[below] = strategy.rows(tree.history(node))[tree.action[below]]
   return table
 
@@ -85,28 +86,29 @@ def main(
   devices.enable_cache()
   game = LiarsDice(num_dice, num_faces)
 
-  def measured(strategy: Strategy, tree: PublicTree | None = None, most: int = 2) -> Any:
+  def measured(strategy: Strategy, whole: Any = None, most: int = 2) -> Any:
     row: dict[str, Any] = {}
     for depth in range(1, most + 1):
       found = local_response(game, strategy, lambda _: game.liar, depth=depth, num_plays=plays)
       row |= zip((f"local_response_{depth}", f"half_width_{depth}"), found)
-    if tree is not None:
-      row["exploitability"] = float(solvers.exploitability(tree, tabulated(strategy, tree)))
+    if whole is not None:  # a tree and the policy on it
+      row["exploitability"] = float(solvers.exploitability(*whole))
     return row
 
   def evaluate(params: Any, final: bool) -> Any:
     del final
     if method == "deep_cfr":
       network = AverageEvaluator(config)
-      return measured(TreeStrategy(network.tree, network.policy(params)), network.tree)
+      whole = network.tree, network.policy(params)
+      return measured(TreeStrategy(*whole), whole)
     policy = Policy(config, params, {})
     agents = (Searcher(policy, iterations=iterations, average=x).agent() for x in (False, True))
     return measured(AgentStrategy(*agents), most=1)
 
   if method == "mccfr":
     strategy, row = mccfr(game, seconds, rows, width)
-    whole = games.build_public_tree(game) if 2**game.num_bids <= _EXACT else None
-    row |= measured(strategy, whole)
+    tree = games.build_public_tree(game) if 2**game.num_bids <= _EXACT else None
+    row |= measured(strategy, tree and (tree, tabulated(strategy, tree)))
   else:
     preset = {"deep_cfr": "deep_cfr_liars_dice_1x5f", "rebel": "liars_dice_2x3f"}[method]
     params = ("num_dice", num_dice), ("num_faces", num_faces)

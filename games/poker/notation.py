@@ -45,13 +45,13 @@ class Times:
 
 @dataclasses.dataclass(frozen=True)
 class Plus:
-  """A number of chips beyond a call, from 1 to a million.
+  """A number of chips beyond a call, from 1 to a billion.
 
   Raises:
     ValueError: it is not such a number.
   """
 
-  number: Annotated[int, (1, 1_000_000)]
+  number: Annotated[int, (1, 1_000_000_000)]
 
   def __post_init__(self):
     check_fields(self)

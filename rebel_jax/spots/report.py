@@ -69,7 +69,7 @@ def solve_boards(
   target: float = 0.5,
   max_iterations: int = 10_000,
   half_tables: bool = False,
-  progress: Callable[[int, str, float], None] = lambda number, board, percent: None,
+  progress: Callable[[int, str, float], bool | None] = lambda number, board, percent: None,
 ) -> Iterator[BoardRow]:
   """Yields the results of each board in turn.
 
@@ -82,19 +82,21 @@ def solve_boards(
     boards: of as many cards each.
     target, max_iterations, half_tables: as of `solve`.
     progress: called with the number of boards done, a board and its exploitability so far, in
-      percent of the pot; of rivers the one that is solved worst.
+      percent of the pot; of rivers the one that is solved worst. True ends the solve of a flop.
 
   Raises:
-    ConfigError: a board or a setting is not allowed.
+    ConfigError: a board or a setting is not allowed, or the spot has a lock.
   """
+  if spot.lock is not None:
+    raise ConfigError(f"lock={spot.lock!r} is for one board, not for several")
   spots = [dataclasses.replace(spot, board=board) for board in boards]
   rounds = len(spots[0].game().deals) if spots else 0
   how: Any = {"target": target, "max_iterations": max_iterations, "half_tables": half_tables}
   if rounds > 1:
     for number, there in enumerate(spots):
 
-      def look(_: int, percent: float, number=number, board=there.board) -> None:
-        progress(number, board, percent)
+      def look(_: int, percent: float, number=number, board=there.board) -> bool | None:
+        return progress(number, board, percent)
 
       yield _row(solve(there, progress=look, **how))
     return
@@ -120,7 +122,7 @@ def _solve_rivers(
   shapes: Sequence[Shape],
   target: float,
   max_iterations: int,
-  tell: Callable[[int, str, float], None],
+  tell: Callable[[int, str, float], object],
 ) -> Iterator[BoardRow]:
   rows: dict[int, BoardRow] = {}
   given = 0  # rows are given in order, as soon as they are there
@@ -193,7 +195,7 @@ def read_boards(text: str) -> tuple[list[str], list[float]]:
       f"boards={short(text)} must be boards of as many cards each, separated by commas, or a file "
       "of one a line"
     )
-  with in_config_errors(f"boards={text!r} hold a weight that is no positive number"):
+  with in_config_errors(f"boards={short(text)} hold a weight that is no positive number"):
     weights = [float(weight) if colon else 1.0 for _, colon, weight in parts]
     if not all(0 < weight < math.inf for weight in weights):
       raise ValueError("weights are above 0, as in Td9d6h:0.5")

@@ -306,20 +306,25 @@ class SolvedSpot:
     """
     node = self._past_burn(start)
     for word in filter(None, (part.strip() for part in line.split(","))):
-      below = self.children(node)
-      wanted = re.sub(r"\s+", " ", word.lower().replace(" to ", " "))
-      names = {name.lower(): name for name in below}
-      state = self.state(node)[None]
-      most = self.game.amounts(state).max() == state[0, betting.STACK]
-      if wanted in ("all-in", "allin", "a") and self.mover(node) < CHANCE and most:
-        wanted = list(names)[-1]  # the largest
-      if wanted == "*" and self.mover(node) == CHANCE:
-        wanted = next(iter(names))
-      if wanted not in names:
-        there = ", ".join(below) if len(below) else "nothing, as the hand is over"
-        raise ConfigError(f"node={short(line)} holds {short(word)}, and possible there is: {there}")
-      node = self._past_burn(below[names[wanted]])
+      node = self._past_burn(self._child(node, word, line))
     return node
+
+  def _child(self, node: Node, word: str, line: str) -> Node:
+    """Returns the node after a move or a card of a line, as it is typed."""
+    below = self.children(node)
+    wanted = re.sub(r"\s+", " ", word.lower().replace(" to ", " "))
+    wanted = re.sub(r"\d*\.\d+$", lambda x: f"{float(x[0]):.12g}", wanted)
+    names = {name.lower(): name for name in below}
+    state = self.state(node)[None]
+    most = self.game.amounts(state).max() == state[0, betting.STACK]
+    if wanted in ("all-in", "allin", "a") and self.mover(node) < CHANCE and most:
+      wanted = list(names)[-1]  # the largest
+    if wanted == "*" and self.mover(node) == CHANCE:
+      wanted = next(iter(names))
+    if wanted not in names:
+      there = ", ".join(below) if len(below) else "nothing, as the hand is over"
+      raise ConfigError(f"node={short(line)} holds {short(word)}, and possible there is: {there}")
+    return below[names[wanted]]
 
   def _past_burn(self, node: Node) -> Node:
     """Returns the node after a burned card, which no one sees, if that is next."""
@@ -344,9 +349,7 @@ class SolvedSpot:
         if self.mover(node) >= CHANCE or line.count("*") != place.street:
           raise ValueError(f"{line.strip()!r} must lead to a move, with * for each card")
         moves = dict(item.strip().rpartition(" ")[::2] for item in wanted.split(","))
-        if not moves.keys() <= below.keys():
-          raise ValueError(f"{wanted.strip()!r} holds another move than {', '.join(below)}")
-        held = {below[move][-1]: float(share) for move, share in moves.items()}
+        held = {self._child(node, move, part)[-1]: float(x) for move, x in moves.items()}
         places = {child[-1]: self.follower.step(place, child[-1]) for child in below.values()}
         for row, bounds in zip(rows, frequency_bounds([*places], held)):
           row[[starts[x.level] + x.row for x in places.values()], 0] = bounds

@@ -78,5 +78,6 @@ class Trial:
       rules, state = self.study.solved.game.rules, dealer.state[None]
       rake = float(rules.raked(2 * np.abs(rules.stakes(state)))[0])
       spot = self.study.solved.spot
-      won = (net - rake * (1 + np.sign(net)) / 2) / spot.unit + spot.pot / 2
-      self.record.append(f"{PLAYERS[other]} held {self._hand(other)}; you get {won:g} of the pot.")
+      won = round((net - rake * (1 + np.sign(net)) / 2) / spot.unit + spot.pot / 2, 2)
+      held = self._hand(other)
+      self.record.append(f"{PLAYERS[other]} held {held}; you get {won:.12g} of the pot.")

@@ -185,10 +185,17 @@ def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_runs_are_drawn_by_game(tmp_path):
+def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
   """A line for each run in its game's panel; a folder that is no run ends in a sentence."""
   pytest.importorskip("matplotlib")
+  drawn, save = [], figures.save_picture
+  monkeypatch.setattr(
+    figures, "save_picture", lambda x, *y, **z: (drawn.append(x), save(x, *y, **z))
+  )
   figures.main((trained(), trained()), tmp_path / "runs.png")
+  (axes,) = drawn[0].axes
+  assert len(axes.lines) == 2
+  assert [x.get_text() for x in axes.get_legend().get_texts()] == ["ReBeL"]
   assert (tmp_path / "runs.png").stat().st_size > 5_000
   with pytest.raises(ConfigError):
     figures.main((tmp_path,), tmp_path / "other.png")

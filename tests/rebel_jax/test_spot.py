@@ -22,7 +22,7 @@ from rebel_jax import flags, spot
 from rebel_jax.config.config import ConfigError
 from rebel_jax.spots import history, report, values
 from rebel_jax.spots.explorer import Explorer, grid_text
-from rebel_jax.spots.solved import measure
+from rebel_jax.spots.solved import measure, prepare
 from rebel_jax.spots.study import FIELDS, Study, records
 from rebel_jax.spots.trial import Trial
 
@@ -413,7 +413,19 @@ def test_ctrl_c_keeps_the_rivers_so_far(monkeypatch):
   assert len(kept) == 3
 
 
+def test_seconds_end_a_flop_on_the_way(monkeypatch, capsys, rows):
+  looks = []
+  monkeypatch.setattr(report, "solve", lambda *_, progress, **__: looks.append(progress(32, 9.0)))
+  monkeypatch.setattr(report, "_row", lambda own: rows[0])
+  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
+  assert spot.main([*given, "--boards", "TdJdQh,9h9d4s", "--max-seconds", "1e-9"]) == 0
+  assert looks == [True]
+  assert "on each of 1 boards" in capsys.readouterr().out
+
+
 def test_boards_of_a_report_are_solved_as_alone(rows, solved):
+  with pytest.raises(ConfigError, match="is for one board"):
+    next(report.solve_boards(dataclasses.replace(solved.spot, lock="check: check 1"), BOARDS))
   table = spot.hand_table(solved)
   assert rows[0].iterations == solved.iterations
   np.testing.assert_allclose(rows[0].ev, table.mean(table.ev), rtol=1e-5)
@@ -476,7 +488,10 @@ def test_the_report_command(tmp_path, capsys):
     (["--output", "missing/kept"], "output='missing/kept' must be a file that can"),
     (["--output", "/"], "output='/' must be a file that can"),
     (["--lock", "bet 7: fold 1"], "holds 'bet 7', and possible there is: check, bet 66"),
-    (["--lock", "bet 66: fold 0.5, raise 5 0.5"], "holds another move than fold, call, raise 165"),
+    (
+      ["--lock", "bet 66: fold 0.5, raise 5 0.5"],
+      "holds 'raise 5', and possible there is: fold, call, raise 165",
+    ),
     (["--lock", "bet 66: fold 0.7, call 0.4"], "cannot be kept together"),
     (["--lock", "bet 66, fold: fold 1"], "must lead to a move, with * for each card"),
     (["--history", "notes.txt"], "history='notes.txt' cannot be read as a hand"),
@@ -565,6 +580,9 @@ def test_chips_may_have_decimals(solved, tmp_path, capsys):
   ours = spot.load(tmp_path / "kept")
   assert ours.percent == pytest.approx(theirs.percent)
   assert list(ours.children(ours.find("bet 0.66"))) == ["fold", "call", "raise 1.65"]
+  assert ours.find("bet 0.660, raise 1.650") == ours.find("bet .66, raise to 1.65")
+  locks = (f"bet .66: {x} 0.5" for x in ("raise 1.65", "Raise to 1.650"))
+  assert len({str(prepare(dataclasses.replace(parts, lock=x)).lock()) for x in locks}) == 1
   study, other = Study(ours).at("bet 0.66"), Study(theirs).at("bet 66")
   assert study.situation == "board TdJdQhKc2s, pot 2.67, stacks 8.34 and 9"
   np.testing.assert_allclose(100 * study.table.ev, other.table.ev, rtol=1e-6)
@@ -573,6 +591,12 @@ def test_chips_may_have_decimals(solved, tmp_path, capsys):
   trial = Trial(Study(ours), 1, np.random.default_rng(1))
   trial.play("bet 9")
   assert trial.record[-1].endswith("you get 2.01 of the pot.")
+  large = dataclasses.replace(
+    solved.spot, pot=20_100_001, stack=90_000_000, bets="6600000c,a / 2.5x"
+  )
+  trial = Trial(Study(spot.solve(large, target=5.0)), 1, np.random.default_rng(1))
+  trial.play("bet 90000000")
+  assert trial.record[-1].endswith("you get 20100001 of the pot.")
   for more, message in (
     (["--pot", "5.555"], "pot=5.555 must be a number of chips of at most two decimals"),
     (["--node", "bet 7"], "possible there is: check, bet 0.66, bet 9"),
