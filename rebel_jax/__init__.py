@@ -33,6 +33,16 @@ _check_packages()
 if TYPE_CHECKING:
   from rebel_jax.checkpoints.checkpoint import Policy, load, load_pretrained, pretrained
   from rebel_jax.config import PRESETS, Config, ConfigError, get_preset, register
+else:  # out of type checkers' sight, which would take any name for one of the package
+
+  def __getattr__(name: str) -> Any:
+    """Imports the module of a public name at its first use: Flax and Optax take long to load."""
+    if name not in __all__:
+      raise AttributeError(f"module 'rebel_jax' has no attribute {name!r}")
+    in_checkpoint = name in ("Policy", "load", "load_pretrained", "pretrained")
+    module = "checkpoints.checkpoint" if in_checkpoint else "config"
+    return getattr(importlib.import_module(f"rebel_jax.{module}"), name)
+
 
 __all__ = [
   "PRESETS",
@@ -51,12 +61,3 @@ __version__ = "0.1.0"
 def __dir__() -> list[str]:
   """Lists public names before their first use, too."""
   return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-  """Imports the module of a public name at its first use: Flax and Optax take long to load."""
-  if name not in __all__:
-    raise AttributeError(f"module 'rebel_jax' has no attribute {name!r}")
-  in_checkpoint = name in ("Policy", "load", "load_pretrained", "pretrained")
-  module = "checkpoints.checkpoint" if in_checkpoint else "config"
-  return getattr(importlib.import_module(f"rebel_jax.{module}"), name)

@@ -129,9 +129,10 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
   """Returns the options that change the configuration, and those of its evaluator.
 
   Raises:
-    ConfigError: an option is about exploitability, which is not measured.
+    ConfigError: an option is about what is not measured, or about chance where there is none.
   """
   if isinstance(config.search, DeepCFR):
+    flags.refuse(options, ["seed"], f"is not for {options.checkpoint!r}, where nothing is sampled")
     return {}, {}
   if config.grows:
     search = make_search(

@@ -42,7 +42,8 @@ class Options:
       network that comes with the package, uniform (any legal move), or in hold'em always_call,
       always_fold, equity_threshold or pot_maniac.
     b: Whom A plays; the same choices. One of the two must be a network.
-    hands: Hands to play, half of them with A in the first seat; even.
+    hands: Hands to play, half of them with A in the first seat; even. They are dealt in parts of at
+      most 256, each from a seed of its own if there are several, and Ctrl-C keeps whole parts.
     iterations: Iterations of each search; one player's update is one. Searches that grow trees take
       what their run was evaluated with.
     duplicate: Deal every hand twice, seats changed, with the same cards; the interval is then over

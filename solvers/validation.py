@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arrays import (  # noqa: F401  # noqa: F401
+from games.arrays import (  # noqa: F401
   MAX_COUNT,
   Player,
   Positive,
@@ -188,13 +188,15 @@ def _check_shares(tree: PublicTree, lock: Lock) -> None:
   least, free = np.asarray(lock.least, float), np.asarray(lock.free, float)
   edges, nodes, infostates, real = choices(tree)
   held = sum_choices(tree, least)[nodes[:, None], infostates]
-  wrong = ~(np.abs(held + free[edges] - 1) <= TOLERANCE) | (least[edges] < 0)
+  wrong = ~(np.abs(held + free[edges] - 1) <= TOLERANCE) | (
+    np.minimum(least, free + TOLERANCE)[edges] < 0
+  )
   if (wrong & real).any():
     edge, infostate = np.argwhere(wrong & real)[0]
     raise ValueError(
       f"locked does not hold a whole choice at node {nodes[edge]}, infostate "
-      f"{infostates[edge, infostate]}: what is held and what is free must add up to one, and moves "
-      "of one infostate are locked together"
+      f"{infostates[edge, infostate]}: what is held and what is free must be at least 0 "
+      "and add up to one, and moves of one infostate are locked together"
     )
 
 
@@ -382,8 +384,8 @@ def _check_shares_of_lines(lines: Any, lock: Lock) -> None:
       continue
     parents = level.level.parents
     total = np.bincount(parents, least[here])[parents] + free[here]
-    if (~(np.abs(total - 1) <= TOLERANCE) | (least[here] < 0)).any():
+    if (~(np.abs(total - 1) <= TOLERANCE) | (np.minimum(least, free + TOLERANCE)[here] < 0)).any():
       raise ValueError(
         f"locked does not hold a whole choice among lines {here.start} to {here.stop - 1}: what is "
-        "held and what is free must add up to one"
+        "held and what is free must be at least 0 and add up to one"
       )

@@ -219,6 +219,11 @@ def test_a_circle_would_be_found():
   assert not circles(graph | {"c": set()})
 
 
+def test_type_checkers_do_not_see_a_door_for_any_name():
+  body = ast.parse((ROOT / "rebel_jax/__init__.py").read_text()).body
+  assert "__getattr__" not in {node.name for node in body if isinstance(node, ast.FunctionDef)}
+
+
 def test_train_is_thin():
   source = (ROOT / "train.py").read_text()
   names = {name.split(".")[0] for name in imports_of(source)}

@@ -255,7 +255,7 @@ class PolicyPlayer(Seat):
   def __init__(self, tree: PublicTree, policy: Array, *, seed: int = 0):
     super().__init__(seed)
     self.tree, self.policy = tree, policy
-    self._rows, self._node = np.asarray(policy, float), 0
+    self._rows, self._node = np.asarray(policy), 0
     self._prior = np.asarray(tree.prior)
 
   def _begin(self) -> None:

@@ -107,24 +107,23 @@ class ChainEvaluator:
       for name, values in found.items():
         ends = {"mean": sum(values) / len(values), "min": min(values), "max": max(values)}
         row |= {f"{name}_{end}": value for end, value in ends.items()}
-      row |= {"seeds": len(values), "simulations": search.simulations}
-      return Measurement(row | {"per_update": search.per_update}, next(iter(found.values())))
+      about = {"simulations": search.simulations, "per_update": search.per_update}
+      return Measurement(row | {"seeds": len(values)} | about, next(iter(found.values())))
+
+    def progress(before: int, count: int, done: int, total: int) -> None:
+      show(
+        f"{number} seeds",
+        done + total * before // count,
+        total * number // count,
+        "plies" if self.ground.rules.num_infostates == 1 else "searches",
+        "",
+      )
 
     size = max(tuning.pieces().chains // 8, 1)
     try:
       for start in range(0, number, size):
         part = [(seed + i) % 2**32 for i in range(start, min(start + size, number))]
-        measures = self.of_seeds(
-          params,
-          part,
-          lambda done, total: show(
-            f"{number} seeds",
-            done + total * len(next(iter(found.values()), ())) // size,
-            total * number // size,
-            "plies" if self.ground.rules.num_infostates == 1 else "searches",
-            "",
-          ),
-        )
+        measures = self.of_seeds(params, part, functools.partial(progress, start, len(part)))
         for name, values in measures.items():
           found[name] = found.get(name, []) + values
     except KeyboardInterrupt:

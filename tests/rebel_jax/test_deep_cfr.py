@@ -195,6 +195,8 @@ def test_a_run_learns_goes_on_bit_by_bit_and_is_measured(tmp_path, capsys):
   assert list(moves.values()) == pytest.approx(row.tolist())
   assert evaluate.main([str(whole), "--playthroughs", "3"]) == 2
   assert "which has the networks of Deep CFR" in capsys.readouterr().err
+  assert evaluate.main([str(whole), "--seed", "3"]) == 2
+  assert "seed=3 is not for" in capsys.readouterr().err
 
 
 def test_what_is_not_allowed():

@@ -160,7 +160,11 @@ def test_ctrl_c_keeps_whole_parts_of_the_seeds(monkeypatch):
   assert measured.course == [5.0, 6.0, 7.0, 8.0]
   assert (measured.row["seeds"], measured.row["score_mean"]) == (4, 6.5)
   assert shown == [(1, 5)]
-  assert evaluator.measure(None, 20).row["score_max"] == 29.0
+  shown.clear()
+  assert evaluator.measure(None, 20, show=lambda *x: shown.append(x[1:3])).row["score_max"] == 29.0
+  shares = [done / total for done, total in shown]
+  assert shares == sorted(shares)
+  assert shares[-1] == 9 / 10  # half of the last two seeds is done
 
 
 def test_local_best_response_is_refused_where_exploitability_is_exact(capsys):

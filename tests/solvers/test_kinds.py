@@ -172,6 +172,10 @@ def test_another_kind_of_object_at_a_table(call):
 DECK = poker.Deck()
 SPOT = solved.Spot("9s9h9dTsTh", "AA", "QQ", 20, 60, "a")
 MADE = solved.prepare(SPOT)
+# Every move is held to 1, and what is then too much is taken off again: they add up to one.
+MOVES = [np.bincount(x.level.parents)[x.level.parents] for x in MADE.lines.levels[1:]]
+NUMBER = np.concatenate([[1.0], *MOVES])[:, None]
+EXCESS = Lock(NUMBER**0, 1 - NUMBER, NUMBER**0)
 OTHERS = {
   poker.map_bet: dict(fraction=0.7, sizes=[0.5, 1.0]),
   poker.parse_range: dict(text="AA", deck=DECK),
@@ -341,6 +345,14 @@ REFUSED = [
       locked=Lock(*np.full((3, MADE.lines.num_nodes, 1), 0.7)),
     ),
     "locked does not hold a whole choice among lines 1 to ",
+  ),
+  (
+    lambda: solvers.exploitability(TREE, POLICY, locked=Lock(POLICY * 0 + 1, POLICY * 0 - 1)),
+    "locked does not hold a whole choice at node 0",
+  ),
+  (
+    lambda: solvers.solve(MADE.lines, algorithm=CFR, num_iterations=2, locked=EXCESS),
+    "locked does not hold a whole choice among lines .* add up to one",
   ),
   (lambda: solvers.GTCFR(selection="best"), "selection='best' must be 'current' or 'average'"),
   (lambda: solvers.Maxmargin(True), "searcher=True must be 0 or 1"),
