@@ -344,6 +344,7 @@ class SolvedSpot:
       return None
     starts = np.cumsum([0, *(level.size for level in self.lines.levels)])
     rows = [np.zeros((starts[-1], 1)), *np.ones((2, starts[-1], 1))]
+    locked: set[Node] = set()
     with in_config_errors(f"lock={self.spot.lock!r}"):
       for part in filter(str.strip, self.spot.lock.split(";")):
         line, _, wanted = part.partition(":")
@@ -351,8 +352,11 @@ class SolvedSpot:
         below, place = self.children(node), self.follower.follow(node)
         if self.mover(node) >= CHANCE or line.count("*") != place.street:
           raise ValueError(f"{line.strip()!r} must lead to a move, with * for each card")
-        moves = dict(item.strip().rpartition(" ")[::2] for item in wanted.split(","))
-        held = {self._child(node, move, part)[-1]: float(x) for move, x in moves.items()}
+        moves = [item.strip().rpartition(" ")[::2] for item in wanted.split(",")]
+        held = {self._child(node, move, part)[-1]: float(x) for move, x in moves}
+        if node in locked or len(held) < len(moves):
+          raise ValueError(f"{part.strip()!r} locks a node or a move for the second time")
+        locked.add(node)
         places = {child[-1]: self.follower.step(place, child[-1]) for child in below.values()}
         for row, bounds in zip(rows, frequency_bounds([*places], held)):
           row[[starts[x.level] + x.row for x in places.values()], 0] = bounds

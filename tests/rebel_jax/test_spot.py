@@ -498,6 +498,8 @@ def test_the_report_command(tmp_path, capsys):
       "holds 'raise 5', and possible there is: fold, call, raise 165",
     ),
     (["--lock", "bet 66: fold 0.7, call 0.4"], "cannot be kept together"),
+    (["--lock", "bet 66: fold 0.7, Fold 0.2"], "for the second time"),
+    (["--lock", "bet 66: fold 0.7; bet 66.0: call 0.2"], "for the second time"),
     (["--lock", "bet 66, fold: fold 1"], "must lead to a move, with * for each card"),
     (["--history", "notes.txt"], "history='notes.txt' cannot be read as a hand"),
     (["--street", "turn"], "street='turn' is for --history"),
