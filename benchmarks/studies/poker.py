@@ -49,7 +49,8 @@ def figure5(bets: str, suits: Suits | None, names: tuple[str, ...], iterations: 
   suits = suits or ("merged" if bets == "teh" else "apart")
   game, tree = paper_turn(bets, suits)
   algorithms = {name: solvers.make_algorithm(name, "algorithms") for name in names or FIGURE_5}
-  trace("figure5", game, tree, algorithms, iterations, bets=bets, suits=suits)
+  labels = {"bets": bets, "suits": suits}
+  trace("figure5", game, tree, algorithms, iterations, **labels)
 
 
 def read_endgame(path: Path) -> tuple[Holdem, np.ndarray]:
