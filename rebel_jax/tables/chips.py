@@ -6,8 +6,9 @@ more than a small deck.
 
 import abc
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -253,21 +254,8 @@ class ChipTable:
     return (0, 0) if loser is None else (-lost, lost) if loser == 0 else (lost, -lost)
 
 
-class ChipPlayer(Protocol):
-  """Player of hands in chips and cards; it observes all events, its own moves too."""
-
-  def start(self, seat: int, hole_cards: Cards) -> None:
-    """Begins a hand in `seat`, 0 or 1."""
-
-  def observe(self, event: Event) -> None:
-    """Takes note of an event."""
-
-  def act(self) -> Move:
-    """Returns a move; called when it is the player's turn."""
-
-
 class Seated(abc.ABC):
-  """A player who follows the hand at a table of its own."""
+  """A player of hands in chips and cards, who follows each at a table of its own."""
 
   @checked
   def __init__(self, rules: Holdem, *, seed: int = 0):
@@ -288,7 +276,7 @@ class Seated(abc.ABC):
 
   @abc.abstractmethod
   def act(self) -> Move:
-    """See `ChipPlayer`."""
+    """Returns a move; called when it is the player's turn."""
 
 
 class Hand(NamedTuple):
@@ -353,7 +341,7 @@ def next_deal(table: ChipTable, board: Cards) -> Deal:
 
 
 @checked
-def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: Holdem, hand: Hand) -> ChipTable:
+def play_hand(players: tuple[Seated, Seated], rules: Holdem, hand: Hand) -> ChipTable:
   """Plays one hand between the players of seats 0 and 1, and returns it."""
   table = ChipTable(rules, hand.hole_cards)
   for seat in (0, 1):
@@ -369,7 +357,7 @@ def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: Holdem, hand: Hand)
 
 @checked
 def play_chip_match(
-  players: tuple[ChipPlayer, ChipPlayer],
+  players: tuple[Seated, Seated],
   rules: Holdem,
   *,
   num_hands: int,
@@ -437,7 +425,8 @@ def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand:
   if hand is not None:
     lines.append(f"hand = {hand}")
   if names is not None:
-    lines.append(f"players = [{', '.join(_quoted(names[seat]) for seat in seats)}]")
+    quoted = json.dumps([names[seat] for seat in seats], ensure_ascii=False)  # as TOML has it
+    lines.append(f"players = {quoted}")
   finishing = [stack + payoffs[seat] for stack, seat in zip(stacks, seats)]
   lines.append(f"finishing_stacks = {finishing}")
   return "\n".join(lines) + "\n"
@@ -465,10 +454,3 @@ def _actions(table: ChipTable) -> list[str]:
         actions.append(f"{player} {'f' if isinstance(event, Fold) else 'cc'}")
     again.apply(event)
   return actions if shown or table.folded is not None else actions + shows
-
-
-def _quoted(text: str) -> str:
-  """Returns a text as TOML writes it."""
-  if not text.isprintable():
-    raise ValueError(f"names={text!r} must be of characters that can be printed")
-  return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
