@@ -11,7 +11,7 @@ from games.poker import NUM_HOLE_CARDS, Deck, Holdem
 from rebel_jax.agents.dealer import Move, prepare
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.policies import SpielMove, find_moves, load_game
-from rebel_jax.tables.chips import Call, Deal, Event, Fold, RaiseTo, Seated, seat_of
+from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, seat_of
 from solvers import validation
 
 
@@ -197,7 +197,7 @@ class ChipBot(_FollowingBot):
     ValueError: `game` is another one than `rules` are of, or `player_id` is no seat.
   """
 
-  def __init__(self, player: Seated, rules: Holdem, game: pyspiel.Game, player_id: int):
+  def __init__(self, player: ChipPlayer, rules: Holdem, game: pyspiel.Game, player_id: int):
     super().__init__(player_id)
     validation.check_player(player_id, "player_id")
     _check_game(game, rules)

@@ -23,6 +23,7 @@ from rebel_jax.config import in_config_errors
 from rebel_jax.tables.chips import (
   Call,
   ChipMatchResult,
+  ChipPlayer,
   ChipTable,
   Deal,
   Event,
@@ -30,7 +31,6 @@ from rebel_jax.tables.chips import (
   Hand,
   Move,
   RaiseTo,
-  Seated,
   hands_of,
   next_deal,
   seat_of,
@@ -228,7 +228,7 @@ class HandFollower:
   """Tells a player of hands what is new in each state of them."""
 
   @checked
-  def __init__(self, player: Seated, rules: Holdem):
+  def __init__(self, player: ChipPlayer, rules: Holdem):
     self.player, self.rules = player, rules
     self.table: ChipTable | None = None
     self._hand: object = None
@@ -263,7 +263,7 @@ class HandFollower:
 
 @checked
 def play_acpc(
-  player: Seated,
+  player: ChipPlayer,
   rules: Holdem,
   host: str,
   port: int,

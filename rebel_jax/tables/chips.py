@@ -8,7 +8,7 @@ import abc
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -254,8 +254,21 @@ class ChipTable:
     return (0, 0) if loser is None else (-lost, lost) if loser == 0 else (lost, -lost)
 
 
+class ChipPlayer(Protocol):
+  """Player of hands in chips and cards; it observes all events, its own moves too."""
+
+  def start(self, seat: int, hole_cards: Cards) -> None:
+    """Begins a hand in `seat`, 0 or 1."""
+
+  def observe(self, event: Event) -> None:
+    """Takes note of an event."""
+
+  def act(self) -> Move:
+    """Returns a move; called when it is the player's turn."""
+
+
 class Seated(abc.ABC):
-  """A player of hands in chips and cards, who follows each at a table of its own."""
+  """A player who follows the hand at a table of its own."""
 
   @checked
   def __init__(self, rules: Holdem, *, seed: int = 0):
@@ -276,7 +289,7 @@ class Seated(abc.ABC):
 
   @abc.abstractmethod
   def act(self) -> Move:
-    """Returns a move; called when it is the player's turn."""
+    """See `ChipPlayer`."""
 
 
 class Hand(NamedTuple):
@@ -341,7 +354,7 @@ def next_deal(table: ChipTable, board: Cards) -> Deal:
 
 
 @checked
-def play_hand(players: tuple[Seated, Seated], rules: Holdem, hand: Hand) -> ChipTable:
+def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: Holdem, hand: Hand) -> ChipTable:
   """Plays one hand between the players of seats 0 and 1, and returns it."""
   table = ChipTable(rules, hand.hole_cards)
   for seat in (0, 1):
@@ -357,7 +370,7 @@ def play_hand(players: tuple[Seated, Seated], rules: Holdem, hand: Hand) -> Chip
 
 @checked
 def play_chip_match(
-  players: tuple[Seated, Seated],
+  players: tuple[ChipPlayer, ChipPlayer],
   rules: Holdem,
   *,
   num_hands: int,

@@ -17,11 +17,11 @@ from rebel_jax.config import in_config_errors
 from rebel_jax.tables.acpc import HandFollower, TableError, read_betting, within
 from rebel_jax.tables.chips import (
   Call,
+  ChipPlayer,
   ChipTable,
   Fold,
   Move,
   RaiseTo,
-  Seated,
   make_rules,
   seat_of,
 )
@@ -101,7 +101,7 @@ class SlumbotClient:
   def __init__(
     self,
     host: str,
-    player: Seated,
+    player: ChipPlayer,
     *,
     rules: Holdem | None = None,
     token: str | None = None,
