@@ -12,7 +12,8 @@ import games
 import solvers
 from benchmarks import timing
 from games import CHANCE, Game, PublicTree
-from solvers import Distributional, Maxmargin, Resolve
+from solvers import Maxmargin, Resolve
+from solvers.contrib import Distributional
 
 METHODS = (
   "unsafe",

@@ -24,9 +24,9 @@ from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.evaluation.evaluator import AverageEvaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
-from solvers.contrib import TreeStrategy
+from solvers.contrib import TreeStrategy, local_response
 from solvers.contrib.sampling import MCCFR, WalkedStrategy, make_sampler, solve_sampled
-from solvers.metrics import Strategy, local_response
+from solvers.metrics import Strategy
 
 _EXACT = 2**20  # public states of a game that is measured exactly
 _PERIOD = 2**22  # nodes touched, of Linear MCCFR
