@@ -67,7 +67,7 @@ class Allowed(tyro.constructors.PrimitiveConstructorSpec[Any]):
   """What one field may be; a text that cannot be read stays a text, which `check` refuses."""
 
   # (field, value); raises `ConfigError` if the value is not allowed
-  check: Callable[[str, Any], None]
+  check: Callable[[str, Any], object]
 
 
 def _read(word: str, *kinds: Callable[[str], Any]) -> Any:
@@ -145,18 +145,13 @@ def one_of(known: Collection[str]) -> Allowed:
 def several(known: Collection[str]) -> Allowed:
   """Allows any of the names `known`, those of a registry also that are registered later."""
   one = one_of(known)
-
-  def check(field: str, value: Any) -> None:
-    for name in value:
-      one.check(field, name)
-
   return dataclasses.replace(
     one,
     nargs="*",
     metavar=f"[{one.metavar} ...]",
     instance_from_str=tuple,
     str_from_instance=list,
-    check=check,
+    check=lambda field, value: [one.check(field, name) for name in value],
   )
 
 
@@ -202,16 +197,11 @@ def depth() -> Allowed:
 
 def optional(inner: Allowed) -> Allowed:
   """Allows what `inner` allows, and None."""
-
-  def check(field: str, value: Any) -> None:
-    if value is not None:
-      inner.check(field, value)
-
   return dataclasses.replace(
     inner,
     metavar=f"{inner.metavar}|None",
     instance_from_str=lambda texts: None if texts == ["None"] else inner.instance_from_str(texts),
-    check=check,
+    check=lambda field, value: value is None or inner.check(field, value),
   )
 
 

@@ -312,12 +312,11 @@ class Setup:
 
   def trainer_at(self, step: int) -> Trainer:
     """Returns the loop that goes on after `step` steps: late searches may be longer."""
-    if step < self.config.late_step:
+    number, play = self.config.search.late_iterations, self.trainer.self_play
+    if step < self.config.late_step or not number:
       return self.trainer
-    assert isinstance(self.trainer.self_play, SelfPlay)
-    search = self.config.rebel
-    number = search.late_iterations or search.iterations
-    longer = dataclasses.replace(self.trainer.self_play, num_iterations=number)
+    assert isinstance(play, SelfPlay)
+    longer = dataclasses.replace(play, num_iterations=number)
     return dataclasses.replace(self.trainer, self_play=longer)
 
 
