@@ -10,7 +10,7 @@ import optax
 
 from games import Game
 from rebel_jax.config import Config
-from rebel_jax.network import ValueNetwork
+from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets.target import Target, array, pbs_arrays
 from solvers.search import Stage
