@@ -171,7 +171,7 @@ class HandsEvaluator(Measures):
   """Measures the agent's winnings a hand, in thousandths of a big blind."""
 
   def __init__(self, config: Config, game: Any = None):
-    """Prepares the programs; hands start as the game itself does, whatever is new in training's."""
+    """Prepares the programs; hands start as the game itself does, without what training varies."""
     self.game: Any = config.make_game() if game is None else game
     self.about = {"algorithm": config.rebel.eval_algorithm}
     self._config = config
