@@ -93,11 +93,6 @@ class ChainPlay:
   resign_below: float = 0.0
   never_resign: float = 0.0  # share of games in which no player does
 
-  @property
-  def num_waiting(self) -> int:
-    """Questions that the queue has room for; the newest overwrite the oldest."""
-    return 8 * self.num_lanes
-
   def most_examples(self, table: Ground, target: Any) -> int:
     """Returns how many examples of the target a step makes at most."""
     return self.num_solvers + (self.num_lanes * self.most_moves if self.td1_share else 0)
@@ -124,7 +119,7 @@ class ChainPlay:
       left=left,
       plays_on=self._plays_on(key) if self.resign_below else None,
       trail=trail,
-      waiting=replays.make_replay(_first_question(rules), self.num_waiting),
+      waiting=replays.make_replay(_first_question(rules), 8 * number),
       taken=jnp.zeros((), jnp.int32),
     )
 
