@@ -68,7 +68,7 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
     places = np.arange(taken, int(waiting.added))[: play.num_solvers]
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
-      asked = jax.tree.map(lambda x, p=place: np.asarray(x)[p % waiting.capacity], waiting.examples)
+      asked = jax.tree.map(lambda x, p=place % waiting.capacity: np.asarray(x)[p], waiting.examples)
       node = NODES[int(asked.here.state[0])]
       turn = slice(None, None, -1 if tree.kind[node] == 1 else 1)
       np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), asked.beliefs[turn], atol=1e-6)
