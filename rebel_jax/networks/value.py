@@ -198,7 +198,7 @@ def in_type_of(params: Any, arrays: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class NetworkFunction:
   """A network as searches ask it, with parameters by name; equal ones share compiled solvers."""
 
   network: Any
@@ -216,7 +216,7 @@ class Asked:
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkLeafValues(Asked):
+class NetworkLeafValues(NetworkFunction):
   """A value network as the `leaf_values` that solvers ask."""
 
   name = "value"
@@ -300,7 +300,7 @@ class PolicyNetwork(nn.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkPolicy(Asked):
+class NetworkPolicy(NetworkFunction):
   """A policy network as the function that solvers ask."""
 
   name = "policy"
@@ -335,7 +335,7 @@ class ValuePolicyNetwork(nn.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkStates(Asked):
+class NetworkStates(NetworkFunction):
   """A value-and-policy network as growing searches ask it."""
 
   name = "value_policy"

@@ -79,7 +79,7 @@ class ChainPlay:
   """Settings of self-play by chains of growing searches, all static; its table is a `Ground`."""
 
   search: GTCFR  # of both kinds of lanes
-  network: StateFunction  # asked by searches
+  network: StateFunction  # that searches evaluate
   num_lanes: int  # B, games side by side
   num_solvers: int  # questions solved in a step
   # of the searches of play, how many leave a question to solve, on average

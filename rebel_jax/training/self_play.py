@@ -68,7 +68,7 @@ class SelfPlay:
   exploration: float  # probability of a uniform move by the player that explores
   num_lanes: int  # B, games side by side
   layers: tuple[ServedStage, ...]  # how each stage is served, in their order
-  leaf_values: LeafValues  # asked by searches at leaves
+  leaf_values: LeafValues  # of the leaves of searches
   policy: SearchPolicy | None = None  # a policy network that searches start from; None for uniform
   # targets are shifted to the average policies' values (`solvers.search.batch`)
   level_values: bool = False
