@@ -38,15 +38,11 @@ class SimpleSeat(Seated):
     super().__init__(rules, seed=seed)
     self._wish = opponent(name).wish
 
-  @property
-  def decision(self) -> HoldemDecision:
-    """What the player looks at now."""
+  def act(self) -> Move:
     rules, board, held = self.rules, self.table.board, self.table.hole_cards[self.seat]
     to_come = sum(rules.deals) - len(board)
-    return HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
-
-  def act(self) -> Move:
-    wish = self._wish(self.decision, self.rng)
+    here = HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
+    wish = self._wish(here, self.rng)
     if isinstance(wish, int):
       return RaiseTo(wish)
     return Fold() if wish == "fold" else Call()
