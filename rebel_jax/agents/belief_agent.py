@@ -21,7 +21,7 @@ import numpy as np
 from games import CHANCE, PADDING, PublicTree
 from games.arrays import checked
 from games.poker import Holdem, betting
-from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at
+from rebel_jax.agents.dealer import Move, SearchingSeat, child_after, choices_at
 from rebel_jax.agents.range_grids import Decision
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config import ConfigError, check_algorithm
@@ -259,9 +259,7 @@ class Agent(SearchingSeat):
 
   def choices(self) -> dict[Move, float]:
     search = self._found()
-    check_turn(self.player, int(search.tree.kind[self._node]))
-    moves = moves_at(search.tree, self._node, self.player, self.infostate)
-    return {move: float(search.policy[child, move.infostate]) for move, child in moves}
+    return choices_at(search.tree, search.policy, self._node, self.player, self.infostate)
 
   def act(self) -> Move:
     search, node = self.node()

@@ -343,10 +343,8 @@ def hands_of(
 @checked
 def next_deal(table: ChipTable, board: Cards) -> Deal:
   """Returns the cards that come next of all those of a hand's board."""
-  if not table.due:
-    raise ValueError(f"board={short(board)} is not looked at where no cards are due")
   start = len(table.board)
-  return Deal(tuple(board[start : start + table.due[0]]))
+  return Deal(tuple(board[start : start + sum(table.due[:1])]))
 
 
 @checked
@@ -393,9 +391,9 @@ def play_chip_match(
 
 
 @checked
-def check_writable(rules: Holdem) -> None:
-  """Checks that PHH has a name for the rules: no-limit Texas hold'em with different blinds."""
-  deck = rules.deck
+def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
+  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind."""
+  rules, deck = table.rules, table.rules.deck
   whole = set(deck.ranks) == set(RANKS) and set(deck.suits) == set(SUITS)
   if not whole or rules.deals != (3, 1, 1):
     raise ValueError(
@@ -411,13 +409,6 @@ def check_writable(rules: Holdem) -> None:
       f"paid={rules.rules.paid} with first_to_act={order} must be different blinds, the smaller "
       "first before the flop and the larger after it"
     )
-
-
-@checked
-def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
-  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind."""
-  rules = table.rules
-  check_writable(rules)
   if None in table.hole_cards:
     raise ValueError(f"hole_cards of seat {table.hole_cards.index(None)} must be known")
   payoffs = table.payoffs()
