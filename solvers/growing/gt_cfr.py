@@ -18,9 +18,9 @@ from solvers import loop, validation
 from solvers.algorithms.gadgets import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.algorithms.wrappers import LeafMeans, Promises, Resolving
-from solvers.growing.insertion.tree import InsertedTree, plant, plant_path
-from solvers.growing.marked import Marked, plant_marked
-from solvers.growing.simulate import Growth, Rules, View, in_rounds, sample_pair, simulate
+from solvers.growing.insertion.tree import ByRules, InsertedTree, most_nodes
+from solvers.growing.marked import OnTree
+from solvers.growing.simulate import Growth, View, in_rounds, sample_pair, simulate
 from solvers.growing.states import GTCFR, StateFunction, StateQuery, ask_some
 from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues, seat_of
@@ -61,65 +61,7 @@ def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
   )
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class OnTree:
-  """The start of a search on a written-out tree."""
-
-  tree: PublicTree  # see `Marked`
-  nodes: NodeInfo
-  scale: Any
-  root: Array  # the node where it starts
-  current: Array  # the node where simulations start
-  beliefs: Array  # `[P, H]` at the root
-  promises: Promises | None  # there, which may be to nobody; None for never to anybody
-
-  def plant(self, search: GTCFR) -> tuple[Marked, jax.Array]:
-    """Returns the store before the first simulation, and the place at which simulations start."""
-    start = self.tree, self.nodes, self.root, self.current, self.scale
-    return plant_marked(*start, whole=search.whole)
-
-  def steps(self, store: Any) -> int:
-    """Returns the most steps of a simulation."""
-    return store.tree.structure.depth
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ByRules:
-  """The start of a search in a game whose tree is made as it grows."""
-
-  state: Array  # `[S]` public state of the root
-  possible: Array  # `[P, H]` infostates that the rules allow there
-  path: Array  # `[D]` public actions from there, then -1
-  beliefs: Array  # `[P, H]` at the root
-  promises: Promises | None  # see `OnTree`
-  game: Game = dataclasses.field(metadata={"static": True})  # the rules; static
-  capacity: int = dataclasses.field(metadata={"static": True})  # nodes that there is room for
-
-  def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
-    root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
-    tree = plant(self.game, *root, children_at_once(self.game, search))
-    return plant_path(tree, jnp.asarray(self.path))
-
-  def steps(self, store: Any) -> int:
-    return min(self.game.max_moves, store.capacity)
-
-
-def children_at_once(game: Game, search: GTCFR) -> int:
-  """Returns the most children that a simulation adds."""
-  if search.children is None or game.has_chance:
-    return game.num_children
-  return min(search.children, game.num_children)
-
-
-def most_nodes(game: Game, search: GTCFR, length: int) -> int:
-  """Returns the most nodes of a search whose path is of `length` actions."""
-  most = search.simulations * children_at_once(game, search)
-  return 1 + game.num_children * (length + 1) + most
-
-
-def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
+def _start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
   """Returns the start of `gt_cfr` in a tree; arguments as for `gt_cfr`."""
   validation.check_unstacked(tree)
   check_nodes(tree, nodes)
@@ -143,7 +85,7 @@ def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs
   return OnTree(tree, nodes, largest_payoff(tree), root, current, beliefs, None)
 
 
-def start_by_rules(
+def _start_by_rules(
   game: Game, search: GTCFR, state: Any, possible: Any, path: Any, beliefs: Any, capacity: Any
 ) -> ByRules:
   """Returns the start of `gt_cfr` in a game by its rules; arguments as for `gt_cfr`."""
@@ -214,16 +156,11 @@ def answer(
   query = query._replace(beliefs=seat_of(movers, query.beliefs))
   found = network(params, query) if wanted is None else ask_some(network, params, query, wanted)
   dtype = store.prior.dtype
+  legal, logits = store.open, (found.logits / temperature).astype(dtype)
+  # Logits of more moves than the store's are left out: those of chance's outcomes, which are alike.
+  logits = jnp.where((movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
   values = seat_of(movers, found.values).astype(dtype)
-  return values, prior_of(store, (found.logits / temperature).astype(dtype))
-
-
-def prior_of(store: Store, logits: jax.Array) -> jax.Array:
-  """Returns the softmax of logits `[L, M, H]` over open moves; uniform where chance moves."""
-  # Logits of more moves than the store's are left out: those of chance's outcomes.
-  legal = store.open
-  logits = jnp.where((store.movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
-  return jax.nn.softmax(logits, axis=1, where=legal)
+  return values, jax.nn.softmax(logits, axis=1, where=legal)
 
 
 def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:
@@ -338,10 +275,10 @@ def gt_cfr(
     if value is not None:
       raise ValueError(f"{name} is not for {'trees' if on_tree else 'games by their rules'}")
   if on_tree:
-    given: Any = start_on_tree(rules, nodes, root, current, beliefs)
+    given: Any = _start_on_tree(rules, nodes, root, current, beliefs)
     most = None if rules.depth_limited else given.scale
   else:
-    given = start_by_rules(rules, search, root, possible, path, beliefs, capacity)
+    given = _start_by_rules(rules, search, root, possible, path, beliefs, capacity)
     most = rules.largest_payoff
   if alternatives is not None and searcher is not None:
     most = most if validation.is_concrete(most) else None
@@ -430,12 +367,11 @@ def grow(
     reach = algorithm.core(state).reach
     for j in range(search.per_round):
       hands = sample_pair(now, reach, current, numbers.pairs[j])
-      growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], rules)
+      growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], search)
       if store.asks_once and network is not None:
         growth = growth._replace(store=_ask_joined(growth.store, places, network, params, search))
     return state, growth, asked
 
-  rules = Rules(search.puct, search.children, store.scale)
   if asks:
     first = algorithm.leaf_query(problem, state, 0).beliefs
     wanted = store.present[problem.rows] & (store.movers <= CHANCE)
