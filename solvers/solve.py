@@ -224,17 +224,18 @@ def solve_batch(
     batch_size = default_batch_size(game)
   batch_size = validation.check_integer("batch_size", batch_size)
   rows, shared = (game if stacked else None, arrays, own), None if stacked else game
-  size, how = len(jax.tree.leaves(rows)[0]), (algorithm, number, function, batch_size)
+  size, how = len(jax.tree.leaves(rows)[0]), (algorithm, function, batch_size)
+  others = shared, params, target, number
 
   def find(rows: Any) -> Solution:
-    return _find_pieces(rows, shared, params, target, *how)
+    return _find_pieces(rows, others, *how)
 
   if (layout := layout_of_rows(rows)) is not None:
-    return _on_layout(rows, (shared, params, target), layout, *how)
+    return _on_layout(rows, others, layout, *how)
   if not validation.is_concrete(rows, params, number):
     return find(rows)
   if not tuning.on_cpu():
-    return _share(rows, shared, params, target, *how)
+    return _share(rows, others, *how)
   shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
   key = (shapes, algorithm, number % 2 and number, target is None, function, batch_size)
   return map_over_cores(find, rows, most=-(-size // batch_size), key=key)
@@ -288,52 +289,52 @@ def _find(
     return loop.until(run, target, number, progress, _table_bytes(game))
 
 
-def _find_pieces(rows, shared, params, target, algorithm, number, leaf_values, most) -> Solution:
+def _find_pieces(rows, others, algorithm, leaf_values, most) -> Solution:
   """Solves rows `[B]`, `most` side by side at most."""
+  shared, params, target, number = others
   # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
   size = len(jax.tree.leaves(rows)[0])
   piece = -(-size // -(-size // most))
   return _find(rows, shared, params, algorithm, number, target, leaf_values, piece=piece)
 
 
-def _share(rows, shared, params, target, algorithm, number, *how) -> Solution:
+def _share(rows, others, *how) -> Solution:
   """Solves rows `[B]`, an equal part on each device of this process."""
   size, devices = len(jax.tree.leaves(rows)[0]), jax.local_devices()
   if len(devices) == 1 or size == 1:
-    return _find_pieces(rows, shared, params, target, algorithm, number, *how)
+    return _find_pieces(rows, others, *how)
   mesh = Mesh(np.array(devices[:size]), ("rows",))
   # The last part is filled up with the last row.
   places = np.minimum(np.arange(-(-size // mesh.size) * mesh.size), size - 1)
   rows = jax.tree.map(lambda x: jnp.asarray(x)[places], rows)
-  layout, others = NamedSharding(mesh, PartitionSpec("rows")), (shared, params, target)
-  found = _on_layout(rows, others, layout, algorithm, number, *how)
+  found = _on_layout(rows, others, NamedSharding(mesh, PartitionSpec("rows")), *how)
   return jax.tree.map(lambda x: x[:size], found)
 
 
-def _on_layout(rows, others, layout: NamedSharding, algorithm, number, *how) -> Solution:
+def _on_layout(rows, others, layout: NamedSharding, *how) -> Solution:
   """Solves rows `[B]` where they are, or are to be: each device its own."""
-  given = (*others, number if isinstance(number, jax.Array) else None)
-  number = None if isinstance(number, jax.Array) else number
-  return _find_on_mesh(rows, given, layout, algorithm, number, *how)
+  traced = isinstance(others[-1], jax.Array)
+  return _find_on_mesh(rows, others[: 3 + traced], layout, None if traced else others[-1], *how)
 
 
 @functools.partial(jax.jit, static_argnums=range(2, 7))
-def _find_on_mesh(rows, given, layout, algorithm, number, *how) -> Solution:
-  def find(rows, given):
-    shared, params, target, traced = given
-    count = number if traced is None else traced
-    return _find_pieces(rows, shared, params, target, algorithm, count, *how)
+def _find_on_mesh(rows, others, layout, number, *how) -> Solution:
+  def find(rows, others):
+    return _find_pieces(rows, others if number is None else (*others, number), *how)
 
   mesh, own, same = layout.mesh, layout.spec, PartitionSpec()
   if AxisType.Explicit in mesh.axis_types:
-    rows, given = (jax.reshard(x, NamedSharding(mesh, y)) for x, y in ((rows, own), (given, same)))
+    rows, others = (
+      jax.reshard(x, NamedSharding(mesh, y)) for x, y in ((rows, own), (others, same))
+    )
   # Devices do nothing together, which the checker cannot see through loops.
   return jax.shard_map(find, mesh=mesh, in_specs=(own, same), out_specs=own, check_vma=False)(
-    rows, given
+    rows, others
   )
 
 
-def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
+@functools.partial(Programs, static_argnames=("algorithm", "piece"))
+def _targets(rows, shared, target, *, algorithm, most, piece) -> Solution:
   """Solves rows `[B]`, `piece` side by side, each until its solution is within the target."""
 
   def together(rows):
@@ -362,7 +363,11 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
   return _in_pieces(together, rows, piece)
 
 
-def _whole(
+@functools.partial(
+  Programs,
+  static_argnames=("algorithm", "leaf_values", "num_iterations", "scored", "piece"),
+)
+def _wholes(
   rows, shared, params, traced, *, algorithm, leaf_values, num_iterations, scored, piece
 ) -> Solution:
   number = num_iterations if traced is None else traced
@@ -449,11 +454,8 @@ def _in_pieces(function: Callable[[Any], Any], rows: Any, piece: int) -> Any:
   return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:size], found)
 
 
-_static = ("algorithm", "piece")
-_wholes = Programs(_whole, static_argnames=(*_static, "leaf_values", "num_iterations", "scored"))
-_begins = Programs(_begin_rows, static_argnames=_static)
-_looks = Programs(_look, static_argnames=_static)
-_targets = Programs(_to_target, static_argnames=_static)
+_begins = Programs(_begin_rows, static_argnames=("algorithm", "piece"))
+_looks = Programs(_look, static_argnames=("algorithm", "piece"))
 
 
 # Arguments.
