@@ -134,12 +134,12 @@ LINE = acpc.write_state(TABLE, 0, 1)
 # Right arguments of hold'em at tables, by name; a line and an answer are strings as well.
 AT_TABLES = dict(
   board=HAND.board, deals=311, events=[], hand=0, hole_cards=HAND.hole_cards, host="127.0.0.1",
-  line=str(LINE), move=chips.Call(), name="uniform", name_or_run="uniform", names=("A", "B"),
+  line=LINE, move=chips.Call(), name="uniform", name_or_run="uniform", names=("A", "B"),
   num_hands=2, player=SEAT, players=[SEAT, SEAT], port=9, position=0, reply={}, rules=RULES,
-  seat=0, state=LINE, table=TABLE, text="c", winnings=0, off_tree="nearest",
+  seat=0, table=TABLE, text="c", winnings=0, off_tree="nearest",
 )  # fmt: skip
 TABLES = (
-  acpc.parse_line, acpc.parse_answer, acpc.read_table, acpc.read_action, acpc.write_action,
+  acpc.read_state, acpc.read_action, acpc.write_action,
   acpc.write_betting, acpc.write_cards, acpc.write_state, acpc.write_log, acpc.HandFollower,
   acpc.play_acpc, acpc.MatchDealer, slumbot.write_move, slumbot.read_actions, slumbot.read_reply,
   slumbot.check_winnings, slumbot.SlumbotClient, chips.make_rules, chips.ChipTable,
