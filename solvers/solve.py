@@ -38,13 +38,13 @@ class Solution(NamedTuple):
   """An approximate equilibrium of one (sub)game; of a batch every array has a leading axis `[B]`.
 
   Attributes:
-    average_policy: `[N, H]` the policy that converges to an equilibrium. Row n holds the
-      probability that the player who acted at n's parent, holding infostate h, moved to n. Of lines
-      of betting `[n, W]` for each level, W being the columns of the player who moved.
+    average_policy: `[N, H]` the policy that converges to an equilibrium: the probability that the
+      mover at n's parent, holding infostate h, moves to n. Of lines `[n, W]` for each level, W
+      being the columns of the player who moved.
     root_values: `[P, H]` expected payoff to each player given its root infostate; None for lines.
     current_policy: `[N, H]` the policy of the last iteration; None for lines.
     exploitability: of the average policy, in the game's units; None for a tree without a target.
-    iterations: number of iterations, one player's update each; None without a target.
+    iterations: one player's updates each; None without a target.
   """
 
   average_policy: Any  # [N, H]
@@ -82,46 +82,42 @@ def solve(
   """Approximates an equilibrium of the (sub)game that `tree` represents.
 
   Without a target it works under `jax.jit`, `jax.vmap` (over beliefs, params and stacked trees) and
-  inside `lax.scan`; it is compiled once for each tree structure, algorithm and `leaf_values`. With
-  a target the algorithm goes on where it was after each look at the exploitability, by one compiled
-  program. Looks are after 32 iterations, and then after a quarter more each time, at least 32.
+  inside `lax.scan`, compiled once for each tree structure, algorithm and `leaf_values`. With one
+  the algorithm goes on where it was after each look at the exploitability: after 32 iterations, and
+  then after a quarter more each time, at least 32.
 
   Args:
     tree: one tree, from `games.build_public_tree`, or a spot of hold'em as lines of betting
-      (`games.poker.lines.make_lines`), which hold beliefs of their own and have no leaves.
+      (`games.poker.lines.make_lines`), which hold their own beliefs and have no leaves.
     algorithm: such as `solvers.linear_cfr()`; static.
-    num_iterations: one player's update is one iteration, so 1,024 iterations update each player
-      512 times; player 0 is first. With a target the most, and even. A number inside a `jit` of
-      your own, an odd one, and one on an accelerator are static, where a `jax.Array`, which is
-      even, is traced: a program for all numbers, without derivatives.
+    num_iterations: one player's update is one, player 0 is first; with a target the most, and even.
+      A number inside a `jit` of your own, an odd one, and one on an accelerator are static; a
+      `jax.Array`, which is even, is traced: a program for all numbers, without derivatives.
     target: exploitability to stop at, in the game's units, at least 0; None for no stop.
-    beliefs: `[P, H]` at the root, each row a distribution; None for the tree's own prior. The
-      joint prior of a pair of infostates is the product of the two rows and the pair's weight,
-      renormalised.
-    leaf_values: function of `(params, query)` that returns the traverser's expected values
-      `[L, H]` at the leaves, see `LeafQuery`; required if the tree is depth-limited; static. Two
-      functions of one program are compiled once.
+    beliefs: `[P, H]` at the root, each row a distribution; None for the tree's own prior. The joint
+      prior is the product of the rows and the pairs' weights, renormalised.
+    leaf_values: function of `(params, query)`, see `LeafQuery`: the traverser's expected values
+      `[L, H]`; required if the tree is depth-limited; static. Two functions of one program are
+      compiled once.
     params: passed on to `leaf_values`.
-    initial_policy: `[N, H]` the first policy; None for uniform. With a warm-started algorithm
-      (`solvers.warm_started`) the policy to start from.
+    initial_policy: `[N, H]` the first policy, or what `solvers.warm_started` starts from; None for
+      uniform.
     locked: `[N]` or `[N, H]` bool, the same for all moves of a choice: where true, the player who
-      moves keeps to `initial_policy`, and both know. Or a `Lock`, such as `solvers.lock` makes,
-      which says itself what is kept to; of lines `[lines, 1]`, for all hands and boards.
+      moves keeps to `initial_policy`, and both know. Or a `Lock`, as `solvers.lock` makes; of lines
+      `[lines, 1]`, for all hands and boards.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
     progress: with a target, called at looks and every few seconds; it ends the solve by True.
       Policies are None where CFR solves lines of several rounds, board by board.
     tables: of such lines: `float16`, scaled for each line and board; None for their own type.
-    devices: they share the boards of such lines' last round, and meet once an update; None for all
-      that this process has. `jax.config.update("jax_num_cpu_devices", 2)`, before anything else
-      uses JAX, makes two of a CPU's cores.
+    devices: they share the boards of such lines' last round; None for all of this process.
+      `jax.config.update("jax_num_cpu_devices", 2)`, before anything else, makes two of a CPU's
+      cores.
 
   Returns:
-    The solution. `root_values[p, h]` is what p expects given root infostate h, the other's
-    infostate drawn from the root beliefs conditioned on it: for CFR-D the mean over p's updates
-    with the algorithm's weights (ReBeL, algorithm 2), for fictitious play and CFR-AVG the
-    value of the average policy. Zero where the rules, or the beliefs, leave the other no
-    infostate compatible with h, and for player 1 of CFR-D after a single iteration, which
-    updates player 0 alone.
+    The solution. `root_values[p, h]` is p's payoff given root infostate h, the other's infostate
+    drawn from the root beliefs conditioned on it: for CFR-D the mean over p's updates with the
+    algorithm's weights (ReBeL, algorithm 2), else that of the average policy. Zero without a
+    compatible infostate of the other, and for player 1 of CFR-D after a single iteration.
 
   Raises:
     TypeError: an argument is of another kind.
@@ -177,22 +173,19 @@ def solve_batch(
 ) -> Solution:
   """Solves `B` subgames as `solve` would one at a time.
 
-  Batching is the point here: `batch_size` subgames are solved side by side under `jax.vmap`, and
-  one such piece after another; a CPU's cores, or this process's accelerators, share the pieces.
+  `batch_size` subgames are solved side by side under `jax.vmap`, and one such piece after another;
+  a CPU's cores, or this process's accelerators, share the pieces.
 
   Args:
-    trees: `B` trees of different roots, stacked by `games.stack_trees`, or one tree that is
-      solved at `B` beliefs. Or a list of lines of one round of betting, with shapes made alike by
+    trees: `B` trees of different roots, stacked by `games.stack_trees`, or one tree that is solved
+      at `B` beliefs. Or a list of lines of one round, made alike by
       `games.poker.lines.share_shapes`.
-    algorithm, num_iterations: as for `solve`.
+    algorithm, num_iterations, leaf_values, params: as for `solve`.
     target: exploitability that each stops at, when `solve` would look at it; None for no stop.
     beliefs: `[B, P, H]` at the roots; None, for stacked trees, for each tree's own prior.
-    leaf_values, params: as for `solve`, shared by all subgames.
-    initial_policy: `[B, N, H]`, as for `solve`; None for uniform.
+    initial_policy, alternatives: `[B, ...]`, as for `solve`.
     locked: `[B, N, H]` or `[B, N]`, as for `solve`.
-    alternatives: `[B, H]`, as for `solve`.
-    batch_size: number of subgames to solve side by side; None for `default_batch_size(trees)`,
-      which was measured.
+    batch_size: subgames side by side; None for `default_batch_size(trees)`, which was measured.
 
   Returns:
     The solutions; every array has a leading axis `[B]`.

@@ -220,13 +220,13 @@ def gt_cfr(
 
   Works under `jax.jit`, `jax.vmap` (over roots, paths, beliefs, keys and params) and inside
   `lax.scan`. The network is asked in every update about the leaves, for both players' values at the
-  beliefs of the current policies and for the policy that simulations take as their prior. In a game
-  by its rules with one infostate a player it is asked once about each state, when it joins, and
-  its values scaled by reach (Player of Games, sections 3.2 and B.2).
+  beliefs of the current policies and for the prior of simulations. By rules with one infostate a
+  player it is asked once about each state, when it joins, and its values are scaled by reach
+  (Player of Games, sections 3.2 and B.2).
 
   Args:
     rules: the game's whole tree, or all of it that a search may grow into, whose nodes the search
-      marks; or the game, static, whose rules make the nodes that it inserts as it grows.
+      marks; or the game, static, whose rules make the nodes that it inserts.
     nodes: of a tree, from `solvers.node_info(game, tree)`.
     search: settings; static. `whole` is for trees.
     key: a random key, as `jax.random.key` returns it.
@@ -235,18 +235,16 @@ def gt_cfr(
     network: instead of it, of `(params, StateQuery)`; static.
     params: passed on to either.
     root: the node at which the search starts, or `[S]` the public state; None for the first.
-    current: in trees, the node at which simulations start, below `root` or the same, for continual
-      re-solving; what lies between is in the tree from the start.
-    possible: by rules, `[P, H]` which infostates the rules allow at `root`; None for all, in a
-      game with hidden moves for those of its prior.
-    path: by rules, `[D]` public actions from `root` to the state that simulations start from,
-      then -1. They must be legal.
+    current: in trees, the node at which simulations start, `root` or below it; what lies between is
+      in the tree from the start.
+    possible: by rules, `[P, H]` which infostates the rules allow at `root`; None for all, in a game
+      with hidden moves for those of its prior.
+    path: by rules, `[D]` legal public actions from `root` to where simulations start, then -1.
     beliefs: `[P, H]` at the root; None for the game's prior, at its own root.
     alternatives: what the opponent of `searcher` is promised at the root; see `ContinualResolve`.
     searcher: whose policy is wanted, with `alternatives`.
-    capacity: by rules, how many nodes there is room for; None for as many as could join.
-      Children of a node join all or, where they do not fit, not at all, and are counted in
-      `Grown.tree.lost`.
+    capacity: by rules, room for nodes; None for as many as could join. Children of a node join all
+      or, where they do not fit, not at all, and are counted in `Grown.tree.lost`.
 
   Raises:
     TypeError: an argument is of another kind.

@@ -22,8 +22,8 @@ _TINY = float(np.finfo(float).tiny)
 class GTCFR:
   """Settings of growing-tree CFR; the paper's PoG(s, c) is `GTCFR(simulations=s, per_update=c)`.
 
-  Updates are of both players, by regret matching+ with linear averaging, and a fraction
-  `per_update` of c < 1 means 1 / c updates for each simulation.
+  Updates are of both players, by regret matching+ with linear averaging; c < 1 means 1 / c updates
+  for each simulation.
 
   Attributes:
     simulations: how many in all; 0 grows nothing.
@@ -35,8 +35,8 @@ class GTCFR:
     puct: how much PUCT explores.
     selection: which policy the moves follow that PUCT does not choose, `"current"` or `"average"`.
     mix: share of `ContinualResolve`'s followers, where there are alternatives.
-    alternating: whether player 1 responds to what player 0 has learned in the same update, and not
-      both to what they played before. Leaves are asked about once for both, so it costs nothing.
+    alternating: whether player 1 responds to player 0's newest policy; leaves are asked about once
+      for both.
     temperature: of the softmax that turns a network's logits into the prior of PUCT.
 
   Raises:

@@ -65,12 +65,7 @@ class SearchingAgent:
   """An agent that searches depth-limited subgames of a game; the whole of it in one object.
 
   Attributes:
-    game: the rules.
-    algorithm: what the agent searches with.
-    leaf_values: values of leaves, each row by itself; None if the subgames have no leaves.
-    subgames: from `find_subgames`.
-    policy: a policy network that searches start from, or None.
-    average_last: whether the average policy is played in subgames without leaves.
+    game, algorithm, leaf_values, subgames, policy, average_last: see `make_searching_agent`.
     start: the start of the game alone, as a stage.
     tables: all subgames, a stage for each compiled program.
     rooms: what a call of each has room for.
@@ -115,14 +110,13 @@ def make_searching_agent(
     game: the rules.
     subgames: from `find_subgames`; its depth is the depth of the agent's search.
     algorithm: such as `linear_cfr()`.
-    leaf_values: function of `(params, query)` that treats each row of a query by itself.
+    leaf_values: of `(params, query)`, each row by itself; None if the subgames have no leaves.
     policy: a policy network that every search starts from; None for uniform policies.
-    average_last: play the average policy of subgames that end the game rather than a random
-      iteration's. In expectation that is the same, since nothing is searched below them, and the
-      average over playthroughs is as good with fewer.
+    average_last: play the average policy of subgames that end the game, not a random iteration's:
+      in expectation the same, with fewer playthroughs.
     num_buckets: into how many programs subgames are grouped by size.
-    rows_per_call, max_lanes: how many leaves and subgames one call searches at most (more
-      leaves if a single subgame has more); None for what suits the device.
+    rows_per_call, max_lanes: leaves and subgames that one call searches at most (more leaves if a
+      single subgame has more); None for what suits the device.
   """
   check_tree_of(game, subgames.trees[0])
   default_rows, default_lanes = tuning.pieces().call
@@ -270,7 +264,7 @@ def searching_policy(
   unsafe: bool = False,
   progress: Progress | None = None,
 ) -> np.ndarray:
-  """Computes the agent's policy as the average over sampled playthroughs.
+  """Computes the agent's policy `[N, H]` on `agent.tree`, the average over sampled playthroughs.
 
   Args:
     agent: from `make_searching_agent`.
@@ -278,12 +272,9 @@ def searching_policy(
     num_playthroughs: how many are averaged.
     num_iterations: of each search; one player's update is one. Even.
     key: consumed.
-    unsafe: play the average policy of each search instead of a random iteration's, and pass on
-      its beliefs. Needs one playthrough only.
+    unsafe: play the average policy of each search, not a random iteration's, and pass on its
+      beliefs. Needs one playthrough only.
     progress: called with searches done and in all.
-
-  Returns:
-    The policy `[N, H]` on `agent.tree`.
 
   Raises:
     ValueError: a number is out of range.
@@ -327,9 +318,9 @@ def sample_playthroughs(
   """Samples playthroughs, as many at a time as fit.
 
   Args:
-    start: what has been sampled, from `no_playthroughs` or an earlier call with the same agent,
-      parameters and iterations; what follows does not depend on where calls began or ended, if
-      none but the last ended within a batch.
+    start: from `no_playthroughs` or an earlier call with the same agent, parameters and iterations;
+      what follows does not depend on where calls began or ended, if none but the last ended within
+      a batch.
     jitter: key of a trajectory of the first search, below which not every playthrough is searched
       for (`thinned`); None for the trajectory of unmoved beliefs, and all searches.
     num_playthroughs: in all, those of `start` included.

@@ -277,7 +277,7 @@ def play_on(
   *,
   exploration: Any,
 ) -> tuple[Standing, jax.Array]:
-  """Makes one move, and deals what chance deals after it.
+  """Makes one move and deals after it; returns where the game stands, and whether it is over.
 
   Args:
     rules: of the game.
@@ -285,9 +285,6 @@ def play_on(
     policy: `[M, H]` the mover's, as `moves_of` numbers moves.
     key: a random key.
     exploration: `[]` how likely the move is uniform instead.
-
-  Returns:
-    The next decision or end, and whether the game is over.
   """
   move_key, chance_key = jax.random.split(key)
   numbers, here = jax.random.uniform(move_key, (2,)), standing.here

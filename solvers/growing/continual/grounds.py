@@ -272,8 +272,7 @@ def resolved_policies(
     seeds: one agent each.
     network, params: as for `gt_cfr`.
     chain: which search the next starts from: `"own"`, the same player's last, or `"single"`, the
-      last of either player. Values found under a gadget of the other player's are promises of
-      nobody, so a single chain is not sound; it is here to show that.
+      last of either, which is not sound: values under the other's gadget are nobody's promises.
     batch_size: searches made side by side; None for what suits the device.
     progress: called with how many searches are done, and of how many.
 
@@ -315,16 +314,13 @@ def history_policies(
   batch_size: Positive | None = None,
   progress: Progress | None = None,
 ) -> np.ndarray:
-  """Returns the policy of an agent that searches at every decision, for each seed.
+  """Returns the policy of an agent that searches at every decision by rules: `[seeds, N, M, H]`.
 
-  As `resolved_policies`, in a game by whose rules searches make their trees.
+  Moves are as `moves_of` numbers them; zero where no player moves.
 
   Args:
     histories: of the game.
-    search, seeds, network, params, batch_size, progress: as there.
-
-  Returns:
-    `[seeds, N, M, H]`, as `moves_of` numbers moves; zero where no player moves.
+    search, seeds, network, params, batch_size, progress: as for `resolved_policies`.
 
   Raises:
     ValueError: `batch_size` is not allowed.
