@@ -33,7 +33,6 @@ class SolveBelow:
   """The function that answers queries; equal settings are equal, so it is traced once."""
 
   # Its params are the `LeafGroup`s of a tree; of a stack, its subgames and which each leaf has.
-
   algorithm: Algorithm
   num_iterations: int
   stacked: bool = False

@@ -92,7 +92,6 @@ class RunningValues(NamedTuple):
   """Weighted sums of each player's root values over its updates."""
 
   # What an update leaves alone is an array of its own: a GPU would copy rows of `[P, ...]`.
-
   total: Pair  # [H] each, counterfactual values
   weight: Pair  # [] each
 

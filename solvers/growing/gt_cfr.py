@@ -182,7 +182,6 @@ class Grown(NamedTuple):
   """What a search leaves: its answer, and what the next search starts from."""
 
   # Places are a tree's nodes or those of `tree`; letters as in `solvers.growing.store`.
-
   policy: jax.Array  # `[M, H]` the average policy where simulations started, by move
   average_policy: jax.Array  # `[C, H]` of the move to a node; with hidden moves `[C, M, H]`
   root_values: jax.Array  # `[P, H]` at the root

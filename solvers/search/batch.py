@@ -17,13 +17,7 @@ from solvers import loop, tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.regret_rules import Exponent, Schedule, at_horizon, decay
 from solvers.algorithms.wrappers import LeafMeans, Wrapper
-from solvers.leaf_values import (
-  LeafQuery,
-  LeafValues,
-  before_loop,
-  leaf_beliefs,
-  normalise_beliefs,
-)
+from solvers.leaf_values import LeafQuery, LeafValues, before_loop, leaf_beliefs, normalise_beliefs
 from solvers.loop import Evaluate
 from solvers.metrics.policies import values_given_leaves
 from solvers.sweeps.levels import Levels

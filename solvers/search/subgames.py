@@ -198,7 +198,6 @@ class SubgameTable(Stage):
 
   # Public states that are equal share an entry: in Liar's Dice there is one for each last bid and
   # player to act, however the bidding got there.
-
   trees: PublicTree  # stacked depth-limited trees, leading axis `[M]`
   successor: Array  # `[M, L]` the root that each leaf is, -1 for padding
   num_live: Array  # `[M]` how many leaves of the common shape each row has

@@ -51,7 +51,6 @@ class Lock(NamedTuple):
   """What players are held to: a policy is `least` plus `free` times one over the `open` moves."""
 
   # In a problem each is by level.
-
   least: Any  # `[N, H]` the least probability of each move
   free: Any  # `[N, H]` what is left of the choice that the move belongs to; zero where it is locked
   open: Any = None  # `[N, H]` 1 for moves that the rest may go to, else 0; None for all

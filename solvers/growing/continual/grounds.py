@@ -12,15 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import (
-  CHANCE,
-  Game,
-  PublicTree,
-  Tabulated,
-  build_public_tree,
-  stack_trees,
-  tabulate,
-)
+from games import CHANCE, Game, PublicTree, Tabulated, build_public_tree, stack_trees, tabulate
 from games.arrays import Positive, checked
 from games.public_tree import Array, largest_payoff
 from games.tabulate import NodeInfo, children_of

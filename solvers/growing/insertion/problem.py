@@ -146,7 +146,6 @@ class HiddenProblem(InsertedProblem):
   # likely each of them was. Infostates of an inner node of whose moves none is in the tree are
   # worth what the network says, and lead nowhere.
   # A player who never holds more than the first K infostates has no more of them in its sweeps.
-
   after: jax.Array  # `[C, M, H]` row times `H` plus infostate after a move, `C * H` for none
   going: tuple[jax.Array, jax.Array]  # for each player `[C, M, K]` the same with `K` for `H`
   order: jax.Array  # `[C]` places by depth, free ones last

@@ -29,7 +29,6 @@ class InsertedTree:
 
   # Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`,
   # `M` moves of `Game.moves_of`, which are the actions where all moves are seen.
-
   count: jax.Array  # how many nodes there are
   lost: jax.Array  # how many had to stay out for want of room; their parents kept what they were
   state: jax.Array  # `[C, S]` the game's public state
