@@ -15,7 +15,7 @@ import solvers
 from benchmarks.studies import large_dice
 from games.poker.lines import make_lines
 from solvers import solve_boards, tuning
-from solvers.contrib import TreeStrategy
+from solvers.contrib import TreeStrategy, local_response
 from solvers.contrib.sampling.mccfr import MCCFR, solve_sampled
 from solvers.contrib.sampling.public_chance import (
   SampledBoards,
@@ -25,7 +25,6 @@ from solvers.contrib.sampling.public_chance import (
 )
 from solvers.contrib.sampling.strategy import WalkedStrategy
 from solvers.contrib.sampling.traversal import make_sampler, table_policy, traverse
-from solvers.metrics import local_response
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import AXIS, make_parted_problem
 from solvers.sweeps.problem import choose, make_problem
