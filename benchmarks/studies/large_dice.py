@@ -112,7 +112,7 @@ def main(
     config = get_preset(preset).replace(game_params=params, evaluate_every=0, max_seconds=seconds)
     row = train(config, RunOptions(num_devices=1), evaluate=evaluate).row
   about = {"method": method, "dice": num_dice, "faces": num_faces, "of_learning": seconds}
-  timing.say({"benchmark": "large_dice", **timing.environment(), **about, **row})
+  timing.say("large_dice", **about, **row)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,7 @@ from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs.metrics import losses as losses_of
 from rebel_jax.training.setup import make_subgames
 from solvers.contrib.search_leaf_values import search_leaf_values
-from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent
+from solvers.search.playthroughs import make_searching_agent, searching_policy
 
 VARIANTS: dict[str, dict[str, Any]] = {
   "self-play value net": {"policy_network": False},
