@@ -1,10 +1,8 @@
 """Agents that hold a public belief state, search, and act (ReBeL, section 6).
 
-Where its subgame ends, the agent searches the next one from the beliefs that the last search's
-policy led to, and keeps to the policy of one random iteration for both players (Theorem 3): what
-makes search safe is that nobody knows which. An opponent's action that this policy never takes
-leaves no belief; all infostates that the rules allow are then equally likely. Subgames of whole
-hold'em are made where play leads, and their searches keep to a time.
+The agent keeps to the policy of one random iteration for both players (Theorem 3): what makes
+search safe is that the iteration is secret. An action that this policy never takes leaves no belief
+but a uniform one.
 """
 
 import dataclasses
@@ -69,10 +67,8 @@ def search_and_describe(
 
   policy = result.average_policy if average else result.policy
   found, at_nodes = jax.vmap(describe)(trees, beliefs, policy)
-  below = result.leaf_beliefs
-  if average:
-    below = jax.vmap(lambda nodes, leaves: nodes[leaves])(at_nodes, trees.leaf_nodes)
-  return found, at_nodes, below
+  at_leaves = jax.vmap(lambda nodes, leaves: nodes[leaves])
+  return found, at_nodes, at_leaves(at_nodes, trees.leaf_nodes) if average else result.leaf_beliefs
 
 
 def describe(tree: PublicTree, beliefs: Any, policy: Any) -> tuple[jax.Array, jax.Array]:

@@ -1,11 +1,7 @@
 """The public tree of an OpenSpiel game, node by node, before it becomes arrays.
 
 A public state is expanded in stages: player 0's moves, player 1's moves (both only where the
-players cannot tell whose turn it is), then what nature or the rules reveal. Moves that lead to
-different public states are different public actions; moves that the other player cannot tell
-apart are one public action, after which they are part of the mover's infostate. What becomes
-public, or known to the mover, only through both players' infostates together (a shot hits or
-misses) is an outcome of a chance node that follows.
+players cannot tell whose turn it is), then what nature or the rules reveal.
 """
 
 import dataclasses
@@ -237,6 +233,9 @@ class PublicNodes:
       # A player who is still to move has not seen this move: its infostates stay together.
       row += [("known", q, step.known[q]) for q in later if step.actor == q]
       rows.append(tuple(row))
+    # Moves that lead to different public states are different public actions; moves that the other
+    # player cannot tell apart are one, after which they are part of the mover's infostate. What
+    # becomes public only through both infostates together (a shot hits) is chance's outcome.
     edges = []
     for group in connected(rows):
       chosen = [steps[i] for i in group]
