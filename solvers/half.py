@@ -12,7 +12,6 @@ class Half(NamedTuple):
 
   # A number loses at most 2**-11 of itself, and what is less than 2**-14 of the row's largest at
   # most 2**-24 of that one. Zeros are kept, and so are whole numbers up to 2,048.
-
   numbers: jax.Array  # `[..., n]` float16, less than one in size
   scale: jax.Array  # `[...]` powers of two, of the rows' type
 

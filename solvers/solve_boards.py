@@ -40,7 +40,6 @@ class BoardsState(NamedTuple):
   # Of the last round there are sums of regrets and of policies alone. A player's policy, and its
   # reach, follow from its regrets, and its newest policy is counted in its average when the other
   # is next updated, since its reach is needed then anyway.
-
   top: CFRState  # of the rounds before
   regret: tuple[tuple[Tables, ...], tuple[Tables, ...]]  # of each player, part by part
   average: tuple[tuple[Tables, ...], tuple[Tables, ...]]
@@ -53,7 +52,6 @@ class ByBoards:
 
   # It learns what `cfr` does from the same problem in one piece, to rounding. Each device visits
   # chunks of its own, and what these are worth to the rounds before is gathered once an update.
-
   cfr: CFR  # the algorithm, with turns
   tables: Literal["float16"] | None = None  # of the last round's sums: None for the lines' type
 
