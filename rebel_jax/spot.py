@@ -108,7 +108,10 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     with _table_errors(options):
       check_table(Path(options.table))
   if options.open:
-    check_screen()
+    if not sys.stdout.isatty():
+      raise allowed.ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
+    if importlib.util.find_spec("textual") is None:
+      raise allowed.ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'")
   if options.load is not None:
     flags.refuse(
       options,
@@ -237,14 +240,6 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   head = f"exploitable by {worst:.2f}% of the pot or less on each of {len(rows)} boards"
   whole = len(rows) == len(boards) or is_late(options, began)
   return f"{head}\n{board_report.summary(rows, spot.pot, weights, spot.form)}", whole
-
-
-def check_screen() -> None:
-  """Checks that a spot can be shown on the screen."""
-  if not sys.stdout.isatty():
-    raise allowed.ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
-  if importlib.util.find_spec("textual") is None:
-    raise allowed.ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'")
 
 
 def open_explorer(study: Study, options: Options) -> None:
