@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.acpc`: plays hold'em with a dealer of ACPC's protocol.
 
-Exit codes: 0 the dealer ended the match; 1 it went away or does not keep to the protocol; 2 an
-argument is not allowed or the run cannot be read; 130 it was interrupted.
+Exit codes: 0 the match ended; 1 the dealer failed; 2 an argument or the run; 130 interrupted.
 """
 
 import dataclasses

@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.evaluate`: how exploitable a trained agent is.
 
-Exit codes: 0 it was measured; 2 an argument is not allowed or the checkpoint cannot be read; 130
-it was interrupted, and what was measured before is printed.
+Exit codes: 0; 2 an argument or the checkpoint; 130 interrupted, what was measured is printed.
 """
 
 import dataclasses

@@ -1,9 +1,7 @@
 """Agents of trained networks, and those that search in trees that grow (Player of Games, B.1).
 
-Each search starts from what the agent's own last one of the game left: at the deepest state on the
-way that its tree held, with the values that it found there for the opponent as promises. What the
-opponent holds it need not believe, and the opponent's searches it never makes. In games of perfect
-information each move is searched from where the game stands, and the likeliest is made.
+Each search starts at the deepest state on the way that the agent's own last one held, with the
+values it gave the opponent there as promises; the likeliest move is made of perfect information.
 """
 
 import dataclasses
@@ -39,20 +37,7 @@ class ChainSearcher:
     num_games: Positive = 1,
     seed: int = 0,
   ):
-    """Prepares the searches; the first one compiles.
-
-    Args:
-      policy: from `rebel_jax.load`, of a run whose searches grow trees.
-      simulations: of each search; None for half of the run's `eval_iterations`.
-      per_update: simulations for each update of both players; None for one.
-      num_games: how many decisions one compiled call has room for.
-      seed: not looked at: agents have seeds of their own.
-
-    Raises:
-      ConfigError: the run's searches do not grow trees, settings do not go together, or the game's
-        tree is too large to be written out.
-      ValueError: a number is not allowed.
-    """
+    """Prepares searches, by default with half of the run's `eval_iterations` as simulations."""
     self._room = num_games
     config = checked_numbers(policy).config
     search = make_search(config, evaluation=True, simulations=simulations, per_update=per_update)
@@ -170,14 +155,13 @@ class AverageSearcher:
   @checked
   def agent(self, *, seed: int = 0) -> PolicyPlayer:
     """Returns an agent that plays so."""
-    player = PolicyPlayer(self.tree, self.policy, seed=seed)
-    player.game = self.game
-    return player
+    return PolicyPlayer(self.tree, self.policy, seed=seed, game=self.game)
 
 
 __all__ = [
   "Agent",
   "Searcher",
+  "StreetSearcher",
   "make_agent",
   "make_searcher",
   "prepare",

@@ -1,8 +1,6 @@
 """An OpenSpiel game as a `games.Game`: its public states in tables."""
 
-import contextlib
 import gc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -258,21 +256,14 @@ def from_game(
       players, is not zero-sum, samples its chance outcomes, lacks information states or perfect
       recall, has no order in time that its information states respect, or is too large.
   """
-  with _no_garbage_collection():
-    made = _import(histories.load(game), max_histories, max_bytes)
-  return made, build_public_tree(made, max_bytes=max_bytes)
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-  """Keeps Python from looking for cycles among millions of small objects: half of the time."""
-  enabled = gc.isenabled()
-  gc.disable()
+  collects = gc.isenabled()
+  gc.disable()  # looking for cycles among millions of small objects takes half of the time
   try:
-    yield
+    made = _import(histories.load(game), max_histories, max_bytes)
   finally:
-    if enabled:
+    if collects:
       gc.enable()
+  return made, build_public_tree(made, max_bytes=max_bytes)
 
 
 def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpielGame:

@@ -365,7 +365,6 @@ class _Run:
     self.manager.wait()
     row = {"step": 0, "solves": 0, "examples": 0, "seconds": self._seconds(), "loss": None}
     self.row = row | self._evaluate(final=False)
-    self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
     self._write_row()
 
   def _write_row(self) -> None:
@@ -384,8 +383,6 @@ class _Run:
     due = over or (every > 0 and self.examples - self.evaluated_at >= every)
     if due:
       self.row |= self._evaluate(final=over)
-      if not over:
-        self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
       if not over and self._over():  # time ran out meanwhile
         over = True
         self.row |= self._evaluate(final=True)
@@ -415,6 +412,8 @@ class _Run:
       raise Interrupted
     if devices.agree(ended is not None):
       raise ended or RunError("training stopped, for the reason that the first process says")
+    if not final:
+      self.pace.evaluation = row.get("evaluation_seconds", 0.0)
     return row
 
   def _measure(self, final: bool) -> dict[str, Any]:

@@ -231,6 +231,10 @@ def added(sampler, algorithm, state, keys):
 def test_periods_weigh_updates(learned, x64):
   sampler, algorithm, run = learned
   assert run.nodes == int(run.state.periods) * 1_000 + int(run.state.nodes) > 4_000
+  settings = {"num_iterations": 200, "key": jax.random.key(1), "algorithm": algorithm}
+  start = jax.tree.map(jnp.copy, run.state)
+  assert solve_sampled(sampler, state=start, **settings).nodes > run.nodes
+  assert start.regret.is_deleted()  # tables are not copied
   keys = jax.random.split(jax.random.key(1), 20)
   once, often = (
     added(sampler, algorithm, run.state._replace(periods=jnp.int32(n)), keys) for n in (0, 6)
