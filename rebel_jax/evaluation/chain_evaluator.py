@@ -97,7 +97,8 @@ class ChainEvaluator(Measures):
       measures, row = self.of_seeds(params, part, progress), dict[str, Any]()
       found = {name: found.get(name, []) + values for name, values in measures.items()}
       for name, x in found.items():
-        row |= {f"{name}_mean": sum(x) / len(x), f"{name}_min": min(x), f"{name}_max": max(x)}
+        ends = {"mean": sum(x) / len(x), "min": min(x), "max": max(x)}
+        row |= {f"{name}_{end}": value for end, value in ends.items()}
       values = next(iter(found.values()))
       yield Measurement(row | {"seeds": len(values)} | about, values)
 

@@ -278,16 +278,15 @@ def redistribute_lanes(lanes: Lanes | ChainLanes, num_devices: int) -> Any:
   """Deals games, arrays `[D, B, ...]`, and questions out over `num_devices`."""
   # The longest waiting first: each device's from its `turn` on, one of each device after the other,
   # so none waits longer.
-  rest: dict[str, Any] = {}
   if isinstance(lanes, Lanes):
     turn = np.asarray(lanes.turn)
-    rest["turn"] = np.zeros(num_devices, turn.dtype)
+    rest: dict[str, Any] = {"turn": np.zeros(num_devices, turn.dtype)}
   else:
     added = np.asarray(lanes.waiting.added)
     turn, capacity = np.zeros_like(added), jax.tree.leaves(lanes.waiting.examples)[0].shape[1]
     first = np.maximum(np.asarray(lanes.taken), added - capacity)
-    rest["waiting"] = redistribute_replay(lanes.waiting, num_devices, first)
-    rest["taken"] = np.zeros(num_devices, added.dtype)
+    waiting = redistribute_replay(lanes.waiting, num_devices, first)
+    rest = {"waiting": waiting, "taken": np.zeros(num_devices, added.dtype)}
 
   def deal(x: Any) -> np.ndarray:
     x = np.stack([np.roll(part, -i, axis=0) for part, i in zip(np.asarray(x), turn)])
