@@ -478,8 +478,8 @@ class Game(abc.ABC):
   def templates(self) -> Any:
     """Returns the shapes of the subgames of `depth="stage"`, to be filled in on the device.
 
-    They are a `games.template.Templates`; None where these are not known, so that subgames are
-    written out beforehand.
+    They have the methods of `games.poker.streets.Streets`; None where these are not known, so that
+    subgames are written out beforehand.
 
     Raises:
       ValueError: of the game, but not with these parameters.

@@ -6,8 +6,7 @@ which of its moves are legal. So one compiled program serves the subgames at any
 
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +26,7 @@ class Template:
   structure: TreeStructure  # levels and runs, as in `PublicTree`
   action: tuple[int, ...]  # [N], -1 at the root and on levels where outcomes of chance are drawn
   kind: tuple[int, ...]  # [N] of each node where it exists: who moves, LEAF or TERMINAL
-  payoff_index: tuple[int, ...]  # [T] of each terminal node, as `Templates.pair_columns` has them
+  payoff_index: tuple[int, ...]  # [T] of each terminal node, as `Streets.pair_columns` has them
 
   @property
   def decides(self) -> bool:
@@ -71,52 +70,9 @@ def make_template(root: Node) -> Template:
   return Template(structure, tuple(action), tuple(kind), tuple(payoff))
 
 
-class Templates(Protocol):
-  """The subgames of a game as templates, and what fills them; methods run on JAX's arrays.
-
-  `game` are the rules, over public states `[n, S]`; `templates` are by the number that `number_of`
-  gives, earlier parts of the game first.
-  """
-
-  @property
-  def game(self) -> Game: ...
-
-  @property
-  def templates(self) -> Sequence[Template]: ...
-
-  @property
-  def one_start(self) -> bool:
-    """Whether all games start in the same public state."""
-
-  def starts(self, key: jax.Array, number: int) -> jax.Array:
-    """Returns public states that games start in: `[number, S]`; `key` is consumed."""
-
-  def number_of(self, states: jax.Array) -> jax.Array:
-    """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
-
-  def is_legal(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
-    """Says which of `actions` `[n]`, all of players or all of chance, are legal: `[n]`."""
-
-  def next_states(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
-    """Returns the states after `actions` `[n]`, and after what must follow: `[n, S]`."""
-
-  def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Draws outcomes of chance `[n]`, and returns how many each stands for `[n]`.
-
-    Called where a template does not name them. `above` `[n, S]` are the states they are drawn at;
-    at level 1 all are the root's.
-    """
-
-  def possible(self, states: jax.Array) -> jax.Array:
-    """Returns which infostates the rules allow in `states`: `[n, P, H]`."""
-
-  def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
-    """Returns `Pairs.columns`, without `dealt`, for a root and its ends `[T, S]`."""
-
-
 @functools.partial(jax.jit, static_argnums=(0, 1))  # a program that asks twice traces it once
 def fill_states(
-  rules: Templates, number: int, state: jax.Array
+  rules: Any, number: int, state: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
   """Returns states `[N, S]`, whether they exist, actions and what each stands for: `[N]`."""
   template = rules.templates[number]
@@ -144,9 +100,7 @@ def fill_states(
   return tuple(joined)  # type: ignore[return-value]
 
 
-def _fill_by_loop(
-  rules: Templates, template: Template, state: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def _fill_by_loop(rules: Any, template: Template, state: jax.Array) -> tuple[jax.Array, jax.Array]:
   """Returns states `[N, S]` and whether nodes exist `[N]`, by one program for all levels."""
   structure, number = template.structure, template.structure.num_nodes
   levels = list(zip(structure.offsets, structure.offsets[1:], structure.levels[1:]))
@@ -170,10 +124,10 @@ def _fill_by_loop(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
+def fill(rules: Any, number: int, state: jax.Array) -> PublicTree:
   """Returns the subgame at a public state `[S]`, of the shape of a template."""
   # The tree of `build_public_tree(..., depth="stage")` with padding and without what must follow
-  # (`Templates.next_states`); its prior is uniform over the infostates that the rules allow.
+  # (`Streets.next_states`); its prior is uniform over the infostates that the rules allow.
   template, game = rules.templates[number], rules.game
   structure, kind = template.structure, np.array(template.kind)
   offsets = np.array(structure.offsets)

@@ -136,7 +136,7 @@ _MOST_BOARDS = 2_000  # that all-in hands are shown on, unless the next card is 
 
 
 class Streets:
-  """The templates of a game of hold'em; see `games.template.Templates`.
+  """The subgames of hold'em as templates, and what fills them; methods run on JAX's arrays.
 
   Rounds of one shape share a template, such as flop and turn; so do deals of as many cards. The
   first is that of the first round alone, in which hands start. All-in hands have templates with all
@@ -168,9 +168,11 @@ class Streets:
 
   @property
   def one_start(self) -> bool:
+    """Whether all games start in the same public state."""
     return self.game.fresh == FIXED and self.game.flops is None
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
+    """Returns public states that games start in: `[number, S]`; `key` is consumed."""
     return draw_states(self.game, key, number)
 
   def stage_template(self, number: int) -> int:
@@ -183,11 +185,13 @@ class Streets:
     return found if found != self._of_stage[2 * number + 1] else None
 
   def number_of(self, states: jax.Array) -> jax.Array:
+    """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
     stage = self.game.stages(states)
     all_in = self.game.rules.highest(states) == states[:, betting.STACK]
     return jnp.where(all_in, jnp.asarray(self._all_in)[stage], jnp.asarray(self._of_stage)[stage])
 
   def is_legal(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
+    """Says which of `actions` `[n]`, all of players or all of chance, are legal: `[n]`."""
     game = self.game
     if players:
       moves = game.legal_moves(states)
@@ -206,6 +210,7 @@ class Streets:
     return jnp.where(self.game.burns(after)[:, None], turned, after)
 
   def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Draws outcomes of chance at `above` `[n, S]`, and how many each stands for: `[n]` both."""
     game, draw = self.game, above[0, -1]
     if level == 1:
       sets, stand_for = draw_flops(game.deck, game.flops, draw)
@@ -216,6 +221,7 @@ class Streets:
     return game.first_deal + card, free.sum(axis=1).astype(float)
 
   def possible(self, states: jax.Array) -> jax.Array:
+    """Returns which infostates the rules allow in `states`: `[n, P, H]`."""
     game = self.game
     shown = game.dealing.shown(game.on_board(states))
     hands = np.asarray(game.hole_cards)
@@ -223,7 +229,7 @@ class Streets:
     return jnp.repeat(free[:, None], 2, axis=1)
 
   def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
-    """Returns the hands, and their strengths on the boards of the showdowns at `ends` `[T, S]`."""
+    """Returns `Pairs.columns`, without `dealt`, for a root and its ends `[T, S]`."""
     game, tables = self.game, np.array(self.templates[template].payoff_index, int)
     boards = [np.flatnonzero(tables == table)[0] for table in np.unique(tables[tables > 0])]
     hands = jnp.asarray(game.hole_cards, jnp.int32)

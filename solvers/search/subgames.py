@@ -20,7 +20,7 @@ import numpy as np
 from games import CHANCE, PADDING, TERMINAL, Game, PublicTree, build_public_tree, stack_trees
 from games.arrays import checked
 from games.public_tree import Array, walk
-from games.template import Templates, fill, fill_states, node_features
+from games.template import fill, fill_states, node_features
 
 
 class FoundSubgames(NamedTuple):
@@ -349,7 +349,7 @@ class TemplateStage(Stage):
     node_features: whether `features_at` answers, static.
   """
 
-  rules: Templates = dataclasses.field(metadata=_STATIC)
+  rules: Any = dataclasses.field(metadata=_STATIC)
   number: int = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
@@ -388,7 +388,7 @@ class TemplateSubgames:
     node_features: whether stages answer `features_at`, static.
   """
 
-  rules: Templates = dataclasses.field(metadata=_STATIC)
+  rules: Any = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
   @functools.cached_property
