@@ -146,6 +146,11 @@ class BetSizes:
     kinds, amounts = self._table
     return np.where(kinds == _POT, amounts, 0)
 
+  def row(self, actor: int, street: int, raises: int) -> tuple[int, ...]:
+    """Returns where a decision's sizes stand in `thousandths`."""
+    places = zip((actor, street, raises), self.thousandths.shape)
+    return tuple(min(place, size - 1) for place, size in places)
+
   @checked
   def apart(self, rounds: int) -> "BetSizes":
     """Returns the same sizes listed for each player, each of `rounds` and each number of raises.

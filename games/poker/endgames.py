@@ -189,9 +189,7 @@ def _both(chips: int | tuple[int, int]) -> tuple[int, int]:
   return (chips[0], chips[1]) if isinstance(chips, tuple | list) else (chips, chips)
 
 
-register("flop_holdem", FlopHoldem)
-register("no_limit_holdem", NoLimitHoldem)
-register("river_endgame_holdem", RiverEndgame)
-register("small_holdem", SmallHoldem)
-register("small_holdem_4_rounds", SmallHoldem4Rounds)
-register("turn_endgame_holdem", TurnEndgame)
+for _game in (
+  FlopHoldem, NoLimitHoldem, RiverEndgame, SmallHoldem, SmallHoldem4Rounds, TurnEndgame
+):  # fmt: skip
+  register(_game.name, _game)

@@ -288,9 +288,9 @@ def _held(
   first, dash, last = text.partition("-")
   low = _read(first, deck)
   high = _read(last, deck) if dash else low
-  named: set[Cell] | None = None
-  if low is not None and high is not None and not (dash and (low[1] or high[1])):
-    named = _between(low[0], high[0]) if dash else _upward(*low, len(deck.ranks))
+  named = None
+  if low is not None and high is not None and not (dash and "+" in text):
+    named = _between(low[0], high[1])
   if named is None:
     raise ValueError(
       f"{field} holds {part!r}, which is not understood; write hands of the ranks {deck.ranks!r} "
@@ -299,34 +299,26 @@ def _held(
   return np.array([cell in named for cell in cells], bool)
 
 
-def _read(text: str, deck: Deck) -> tuple[Cell, bool] | None:
-  """Returns ranks, letter and whether there is a plus; None if it is not a hand."""
+def _read(text: str, deck: Deck) -> tuple[Cell, Cell] | None:
+  """Returns a hand's cell and, with a plus, the last of its line, else itself; None if no hand."""
   found = _HAND.fullmatch(text.replace("10", "T"))
   if found is None:
     return None
-  ranks = sorted((deck.ranks.find(found[i].upper()) for i in (1, 2)), reverse=True)
-  letter = found[3].lower()
-  if min(ranks) < 0 or (ranks[0] == ranks[1] and letter):
+  low, high = sorted(deck.ranks.find(found[i].upper()) for i in (1, 2))
+  letter, top, gap = found[3].lower(), len(deck.ranks) - 1, high - low
+  if low < 0 or (high == low and letter):
     return None
-  return (ranks[0], ranks[1], letter), bool(found[4])
+  cell = high, low, letter
+  if not found[4]:
+    return cell, cell
+  # Pairs and neighbours rise together, else kickers do.
+  return cell, (top, top - gap, letter) if gap <= 1 else (high, high - 1, letter)
 
 
 def _in_suits(high: int, low: int, letter: str) -> set[Cell]:
   if high == low:
     return {(high, low, "")}
   return {(high, low, x) for x in (letter or _SUITED + _OFFSUIT)}
-
-
-def _upward(cell: Cell, plus: bool, num_ranks: int) -> set[Cell]:
-  """Returns the cells of a hand, and with a plus those above: pairs, neighbours, or kickers."""
-  high, low, letter = cell
-  if not plus:
-    return _in_suits(high, low, letter)
-  if high == low:
-    return {(rank, rank, "") for rank in range(low, num_ranks)}
-  if high == low + 1:
-    return set().union(*(_in_suits(x, x - 1, letter) for x in range(high, num_ranks)))
-  return set().union(*(_in_suits(high, kicker, letter) for kicker in range(low, high)))
 
 
 def _between(one: Cell, other: Cell) -> set[Cell] | None:

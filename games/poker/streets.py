@@ -78,45 +78,36 @@ def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
 def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
   """Draws hands' first public states, of what is `Holdem.fresh`: `[number, S]`; consumes `key`."""
   fresh, keys = game.fresh, jax.random.split(key, 5)
-  start = jnp.asarray(game.initial_state(), jnp.int32)
-  states = jnp.tile(start, (number, 1))
+  drawn: list[tuple[Any, jax.Array]] = []  # columns, and what is new in them
   if fresh.pot is not None:
-    half = jax.random.randint(keys[0], (number,), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
-    for column in (betting.PAID_0, betting.PAID_1, betting.START):
-      states = states.at[:, column].set(half.astype(states.dtype))
+    half = jax.random.randint(keys[0], (number, 1), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
+    drawn.append((np.array([betting.PAID_0, betting.PAID_1, betting.START]), half))
   if fresh.stack is not None:
-    stack = jax.random.randint(keys[1], (number,), fresh.stack[0], fresh.stack[1] + 1)
-    states = states.at[:, betting.STACK].set(stack.astype(states.dtype))
+    least, most = fresh.stack
+    drawn.append((betting.STACK, jax.random.randint(keys[1], (number,), least, most + 1)))
   if fresh.board:
     order = jax.vmap(lambda k: jax.random.permutation(k, game.deck.num_cards))
     board = jnp.sort(order(jax.random.split(keys[2], number))[:, : len(game.board)], axis=1)
-    first = betting.NUM_COLUMNS
-    states = states.at[:, first : first + board.shape[1]].set(board.astype(states.dtype))
+    drawn.append((betting.NUM_COLUMNS + np.arange(len(game.board)), board))
   if fresh.bets is not None:
     sizes = np.asarray(game.bets.thousandths.reshape(-1), np.int32)
     most = round(1000 * fresh.bets)
     moved = sizes + jax.random.randint(keys[3], (number, len(sizes)), -most, most + 1)
-    columns = game.size_columns
-    states = states.at[:, columns].set(
-      jnp.where(sizes > 0, jnp.maximum(moved, 10), 0).astype(states.dtype)
-    )
+    drawn.append((game.size_columns, jnp.where(sizes > 0, jnp.maximum(moved, 10), 0)))
   if game.flops is not None:
-    draw = jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)
-    states = states.at[:, -1].set(draw.astype(states.dtype))
+    drawn.append((-1, jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)))
+  states = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (number, 1))
+  for columns, rows in drawn:
+    states = states.at[:, columns].set(rows.astype(states.dtype))
   return states
 
 
 def size_columns_at(game: Any, state: np.ndarray) -> dict[int, int]:
   """Returns the columns of `state` `[S]` with the fresh bet sizes of its decision, by slot."""
-  table = game.bets.thousandths
-  players, rounds, raises, _ = table.shape
-  key = (
-    min(int(state[betting.ACTOR]), players - 1),
-    min(int(state[betting.ROUND]), rounds - 1),
-    min(int(state[betting.RAISES]), raises - 1),
-  )
-  first = game.size_columns.start + int(np.ravel_multi_index((*key, 0), table.shape))
-  return {slot: first + slot for slot in np.flatnonzero(table[key]).tolist()}
+  table, at = game.bets.thousandths, (betting.ACTOR, betting.ROUND, betting.RAISES)
+  row = game.bets.row(*(int(state[column]) for column in at))
+  first = game.size_columns.start + int(np.ravel_multi_index((*row, 0), table.shape))
+  return {slot: first + slot for slot in np.flatnonzero(table[row]).tolist()}
 
 
 def _range(name: str, value: Any) -> tuple[int, int]:
@@ -296,11 +287,13 @@ class Streets:
     node = Node(actor)
     if facing:
       node.children.append((FOLD, Node(TERMINAL, _FOLD_TABLE)))
-    called = (
-      self._closed(number)
-      if acted or all_in
-      else self._decision(number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False)
-    )
+    called = Node(LEAF)  # after the end of the round
+    if not (acted or all_in):
+      called = self._decision(
+        number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False
+      )
+    elif number == len(self.game.deals):
+      called = Node(TERMINAL, _SHOWDOWN_TABLE)
     node.children.append((CALL, called))
     if all_in:
       return node
@@ -315,18 +308,10 @@ class Streets:
       node.children.append((FIRST_BET + bets.num_slots, go_on(all_in=True)))
     return node
 
-  def _closed(self, number: int) -> Node:
-    """Returns the node after the end of round `number`."""
-    if number == len(self.game.deals):
-      return Node(TERMINAL, _SHOWDOWN_TABLE)
-    return Node(LEAF)
-
   def _slots(self, number: int, actor: int, raises: int) -> list[int]:
     """Returns which sizes a decision has."""
-    table = self.game.bets.thousandths
-    players, rounds, counts, _ = table.shape
-    key = min(actor, players - 1), min(number, rounds - 1), min(raises, counts - 1)
-    return np.flatnonzero(table[key]).tolist()
+    bets = self.game.bets
+    return np.flatnonzero(bets.thousandths[bets.row(actor, number, raises)]).tolist()
 
   @functools.cached_property
   def sized_raises(self) -> int:
