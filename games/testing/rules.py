@@ -147,7 +147,7 @@ _ONE_BY_ONE = "under jax.vmap over single states"
 _MAX_MOVES = 1000  # of a random game
 _ENTRIES = 2**20  # of tables of pairs of infostates that are asked about
 # XLA divides by constants by multiplying with their inverse, and fuses products with sums.
-_UNITS_IN_THE_LAST_PLACE = 4
+_ROUNDING = 4 * np.finfo(np.float32).eps
 
 
 class _Question(NamedTuple):
@@ -289,7 +289,10 @@ def _compare(question: _Question, way: str, expected: Any, found: Any) -> None:
       f"{question.name}() is {y.dtype} of shape {y.shape} {way}, and {x.dtype} of shape {x.shape} "
       "with numpy",
     )
-    wrong = np.argwhere(_differ(x, y))
+    same = x == y
+    if x.dtype.kind == "f":  # NaN differs
+      same = np.isclose(x.astype(np.float32), y.astype(np.float32), rtol=_ROUNDING, atol=0)
+    wrong = np.argwhere(~same)
     if len(wrong):
       place = tuple(wrong[0].tolist())
       about = [row[place[0]].tolist() for row in question.rows]
@@ -298,14 +301,6 @@ def _compare(question: _Question, way: str, expected: Any, found: Any) -> None:
         f"{question.name}() is {y[place]} at {place} {way}, and {x[place]} with numpy, for the "
         "state " + " and the action ".join(map(str, about)),
       )
-
-
-def _differ(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-  if x.dtype.kind != "f":
-    return x != y
-  x, y = x.astype(np.float32), y.astype(np.float32)
-  unit = np.spacing(np.maximum(np.abs(x), np.abs(y)))
-  return ~(np.abs(x - y) <= _UNITS_IN_THE_LAST_PLACE * unit)  # so that NaN differs
 
 
 _NUM_ROOTS = 6

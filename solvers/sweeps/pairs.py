@@ -50,15 +50,14 @@ class TableEnds(NamedTuple):
   @classmethod
   def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "TableEnds":
     """Computes what stays fixed while `tree` is solved."""
-    tables: tuple[list[jax.Array | None], ...] = ([], [])
+    tables: list[jax.Array | None] = []
     payoffs, h = jnp.asarray(tree.payoffs), tree.num_infostates
     for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
       rows = slice(start, start + level.num_terminals)
       gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
-      table = payoffs[tree.payoff_index[rows]] if gathered else None  # [T, H, H]
-      tables[0].append(None if table is None else jnp.moveaxis(table, 2, 0))
-      tables[1].append(None if table is None else -jnp.moveaxis(table, 1, 0))
-    return cls((tuple(tables[0]), tuple(tables[1])))
+      tables.append(payoffs[tree.payoff_index[rows]] if gathered else None)  # [T, H, H]
+    first = tuple(None if x is None else jnp.moveaxis(x, 2, 0) for x in tables)
+    return cls((first, tuple(None if x is None else -jnp.moveaxis(x, 1, 0) for x in tables)))
 
   def values(
     self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
@@ -94,9 +93,8 @@ def _product(tables: jax.Array, reach: jax.Array) -> jax.Array:
   return functools.reduce(operator.add, terms)
 
 
-def _matmul(reach: jax.Array, table: jax.Array) -> jax.Array:
-  # Accelerators would otherwise round the reach to a few digits first.
-  return jnp.matmul(reach, table, precision=lax.Precision.HIGHEST)
+# Accelerators would otherwise round the reach to a few digits first.
+_matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 
 
 def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
