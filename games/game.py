@@ -13,7 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from games.arrays import Rows, check_integer, check_shape, checked, integers, short, unknown_name
+from games.arrays import (
+  Rows,
+  check_integer,
+  check_shape,
+  checked,
+  integers,
+  short,
+  unknown_name,
+  xp,
+)
 from games.pairs import DensePairs, HoleCards, Pairs
 from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, walk
 
@@ -120,7 +129,7 @@ class Game(abc.ABC):
 
   Methods of `states` take numpy's arrays or JAX's and answer with the same numbers in arrays of the
   same kind, also traced (`jax.jit`) and mapped over single states (`jax.vmap`): functions come
-  from `states.__array_namespace__()`, `where` chooses, and tables are read by
+  from `games.arrays.xp`, `where` chooses, and tables are read by
   `games.arrays.lookup`. `games.tabulate` serves rules that only numpy can run. The other methods
   return numpy's arrays. `games.testing.check_game` tests all of it.
   """
@@ -271,7 +280,6 @@ class Game(abc.ABC):
 
   def possible_after(self, states: Rows, actions: Rows, possible: Rows) -> Rows:
     """Returns which infostates the rules allow after actions: `[n, P, H]` bool, as `possible`."""
-    xp: Any = states.__array_namespace__()
     parents: Any = self.infostate_parents(states, actions)
     if parents is not None:
       source = xp.maximum(parents, 0)
@@ -298,11 +306,10 @@ class Game(abc.ABC):
     Raises:
       ValueError: moves are hidden, and the game does not say which.
     """
-    xp: Any = states.__array_namespace__()
     if self.num_hidden > 1:
       leads_to, action = self.hidden_moves(states)
     else:
-      if self.infostate_parents(states, xp.zeros(len(states), states.dtype)) is not None:
+      if self.infostate_parents(states, xp.zeros_like(states[:, 0])) is not None:
         raise ValueError(f"{self.name} does not number its hidden moves; take games.tabulate(game)")
       legal: Any = self.legal_actions(states)[:, : self.num_moves]
       leads_to = xp.where(legal[:, :, None], xp.arange(self.num_infostates), -1)

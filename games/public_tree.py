@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arrays import checked, short
+from games.arrays import checked, short, xp
 
 __all__ = [
   "LEAF",
@@ -101,6 +101,12 @@ class TreeStructure:
   def offsets(self) -> tuple[int, ...]:
     """First node of each level, and the number of nodes as the last entry."""
     return tuple(np.cumsum([0] + [level.size for level in self.levels]).tolist())
+
+  @functools.cached_property
+  def parents(self) -> np.ndarray:
+    """`[N]` the node before each, -1 at the root."""
+    below = zip(self.offsets, self.levels[1:])
+    return np.concatenate([[-1], *(start + level.parents for start, level in below)])
 
   @functools.cached_property
   def leaf_offsets(self) -> tuple[int, ...]:
@@ -332,7 +338,6 @@ def check_is_tree(tree, name: str = "tree", *, one: bool = False) -> None:
 
 def largest_payoff(tree: PublicTree) -> Array:
   """Returns the most that a player can win: a scalar, of the kind that the tree's arrays are."""
-  xp: Any = tree.payoff_scale.__array_namespace__()
   largest = xp.abs(tree.payoff_scale).max()
   if tree.hands is not None:
     return largest
@@ -344,7 +349,6 @@ def largest_payoff(tree: PublicTree) -> Array:
 
 def payoff_bound(tree: PublicTree) -> Array:
   """Returns a bound of what a player can win, once payoffs are multiplied by weights: a scalar."""
-  xp: Any = tree.payoffs.__array_namespace__()
   scale = xp.abs(tree.payoff_scale).max() if tree.payoff_scale.shape[-1] else 1.0
   return xp.abs(tree.payoffs).max() * xp.maximum(scale, 1.0)
 

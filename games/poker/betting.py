@@ -9,7 +9,16 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from games.arrays import Player, Rows, check_fields, check_integer, checked, lookup, with_columns
+from games.arrays import (
+  Player,
+  Rows,
+  check_fields,
+  check_integer,
+  checked,
+  lookup,
+  with_columns,
+  xp,
+)
 
 # Columns of a state of the betting.
 (
@@ -126,7 +135,6 @@ class Betting:
     Half of the pot without a bet that nobody called, negative where player 0 folded; in units of
     `stack`, for states with another.
     """
-    xp = states.__array_namespace__()
     paid = xp.minimum(states[:, PAID_0], states[:, PAID_1]).astype(float)
     paid = paid + self.dead / 2 if self.dead else paid
     paid = paid * (self.stack / states[:, STACK].astype(float))
@@ -139,11 +147,10 @@ class Betting:
 
   def highest(self, states: Rows) -> Rows:
     """Returns the most that a player has put in: `[n]`; a call puts in as much."""
-    return states.__array_namespace__().maximum(states[:, PAID_0], states[:, PAID_1])
+    return xp.maximum(states[:, PAID_0], states[:, PAID_1])
 
   def may_fold(self, states: Rows) -> Rows:
     """Says where the player to act faces a bet, and may fold: `[n]`."""
-    xp = states.__array_namespace__()
     own = xp.where(states[:, ACTOR] == 0, states[:, PAID_0], states[:, PAID_1])
     return (states[:, STATUS] == GOING_ON) & (own < self.highest(states))
 
@@ -156,7 +163,6 @@ class Betting:
 
     All-in where the stack does not reach further.
     """
-    xp = states.__array_namespace__()
     smallest = xp.maximum(states[:, LAST_RAISE], self.big_blind)
     return xp.minimum(self.highest(states) + smallest, states[:, STACK])
 
@@ -184,12 +190,10 @@ class Betting:
 
   def fold(self, states: Rows) -> Rows:
     """Returns the states after the actor folds."""
-    xp = states.__array_namespace__()
     return with_columns(states, {STATUS: xp.where(states[:, ACTOR] == 0, FOLDED_0, FOLDED_1)})
 
   def call(self, states: Rows) -> Rows:
     """Returns the states after the actor calls, or checks."""
-    xp = states.__array_namespace__()
     new = self._pay(states, self.highest(states))
     stack = states[:, STACK]
     both_in = (new[:, PAID_0] == stack) & (new[:, PAID_1] == stack)
@@ -209,14 +213,12 @@ class Betting:
 
   def raise_to(self, states: Rows, to: Any) -> Rows:
     """Returns the states after the actor bets or raises to `to` `[n]` chips in all."""
-    xp = states.__array_namespace__()
     last = xp.maximum(to - self.highest(states), states[:, LAST_RAISE])
     raises = states[:, RAISES] + 1
     return with_columns(self._pay(states, to), {LAST_RAISE: last, RAISES: raises})
 
   def next_round(self, states: Rows) -> Rows:
     """Returns the states at the start of the next round; closed at once if all chips are in."""
-    xp = states.__array_namespace__()
     started = states[:, ROUND] + 1
     actor = lookup(self.first_to_act, xp.minimum(started, len(self.first_to_act) - 1))
     status = xp.where(self.highest(states) == states[:, STACK], CLOSED, GOING_ON)
@@ -225,7 +227,6 @@ class Betting:
     return with_columns(states, new | {LAST_RAISE: last, RAISES: 0, ACTED: 0})
 
   def _pay(self, states: Rows, to: Any) -> Rows:
-    xp = states.__array_namespace__()
     actor = states[:, ACTOR]
     return with_columns(
       states,

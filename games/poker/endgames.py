@@ -107,12 +107,12 @@ class SmallHoldem(Holdem):
     bets: Bets = (1.0,),
     flops: int = 0,
   ):
-    both = _both(blinds)
+    both = _each(blinds, 2)
     least = max(both) if big_blind is None else big_blind
     super().__init__(
       deck=Deck(ranks, suits),
       deals=_each(deals),
-      rules=Betting.with_blinds(_both(stack), both, least, _each(first_to_act)),
+      rules=Betting.with_blinds(_each(stack, 2), both, least, _each(first_to_act)),
       bets=make_bet_sizes(bets, rounds=1 + len(_each(deals))),
       flops=flops or None,
     )
@@ -170,23 +170,18 @@ class FlopHoldem(SmallHoldem):
     super().__init__(RANKS, SUITS, (3,), (50, 100), stack, None, (0, 1), bets, flops)
 
 
-def _each(numbers: Any) -> tuple[Any, ...]:
-  """Returns several numbers, or one, as a tuple; what they may be is checked elsewhere."""
-  return tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,)
+def _each(numbers: Any, count: int = 1) -> Any:
+  """Returns several numbers, or one for each, as a tuple; what they may be is checked elsewhere."""
+  return tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,) * count
 
 
 def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
-  rules = Betting(_both(stack), (pot // 2, pot // 2), big_blind, dead=pot % 2)
+  rules = Betting(_each(stack, 2), (pot // 2, pot // 2), big_blind, dead=pot % 2)
   if rules.stack == pot // 2:
     raise ValueError(
       f"stack={stack!r} is all in the pot of {pot}; a player must have chips behind to bet"
     )
   return rules
-
-
-def _both(chips: int | tuple[int, int]) -> tuple[int, int]:
-  """Returns both players' chips, given for each or as one number."""
-  return (chips[0], chips[1]) if isinstance(chips, tuple | list) else (chips, chips)
 
 
 for _game in (

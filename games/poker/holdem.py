@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
-from games.arrays import Rows, check_shape, checked, may_hold, short, with_columns
+from games.arrays import Rows, check_shape, checked, may_hold, short, with_columns, xp
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
@@ -120,7 +120,6 @@ class Holdem(Game):
     return np.concatenate([np.asarray(part, np.int64) for part in parts])
 
   def actor(self, states):
-    xp = states.__array_namespace__()
     status, later = states[:, betting.STATUS], states[:, betting.ROUND] < len(self.deals)
     over = xp.where((status == betting.CLOSED) & later, CHANCE, TERMINAL)
     return xp.where(status == betting.GOING_ON, states[:, betting.ACTOR], over)
@@ -138,21 +137,18 @@ class Holdem(Game):
 
   def amounts(self, states: Rows) -> Rows:
     """Returns the amount of each betting action, -1 where it is not legal: `[n, bets]` chips."""
-    xp: Any = states.__array_namespace__()
     sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
     columns = [self.bets.amounts(self.rules, states, sizes)]
     for row, chips in self._added_bets:
-      columns.append(xp.where((states == xp.asarray(row)).all(axis=1), chips, -1)[:, None])
+      columns.append(xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None])
     return xp.concat(columns, axis=1)
 
   def legal_actions(self, states):
-    xp = states.__array_namespace__()
     deals = self.burns(states)[:, None], self.legal_deals(states)
     return xp.concat([self.legal_moves(states), *deals], axis=1)
 
   def legal_moves(self, states: Rows) -> Rows:
     """Returns which moves players have: `[n, burn]`."""
-    xp: Any = states.__array_namespace__()
     fold, call = self.rules.may_fold(states), states[:, betting.STATUS] == betting.GOING_ON
     return xp.concat([xp.stack([fold, call], axis=1), self.amounts(states) >= 0], axis=1)
 
@@ -164,7 +160,6 @@ class Holdem(Game):
 
   def next_states(self, states, actions, players: bool | None = None):
     """Returns the states after `actions` `[n]`; `players` says if all are players' or chance's."""
-    xp = states.__array_namespace__()
     new = with_columns(states, {betting.ACTOR: 1 - states[:, betting.ACTOR]})  # after a burn
     for of_players, rows, move in (
       (True, actions == FOLD, self.rules.fold),
@@ -182,14 +177,12 @@ class Holdem(Game):
 
   def _raise(self, actions: Rows, states: Rows) -> Rows:
     """Returns the states after `actions` bet or raise."""
-    xp: Any = states.__array_namespace__()
     amounts = self.amounts(states)
     slot = xp.clip(actions - FIRST_BET, 0, amounts.shape[1] - 1)
     return self.rules.raise_to(states, xp.take_along_axis(amounts, slot[:, None], axis=1)[:, 0])
 
   def _deal(self, actions: Rows, states: Rows) -> Rows:
     """Returns the states after `actions` deal cards."""
-    xp: Any = states.__array_namespace__()
     cards = self.dealt_cards(states, actions)
     columns: dict[int, Any] = {}
     for index, number in enumerate(self.deals):
@@ -346,13 +339,11 @@ class Holdem(Game):
     return (live / totals)[:, self.kept]
 
   def dealt_cards(self, states, actions):
-    xp = states.__array_namespace__()
     deals = (actions >= self.first_deal) & (self.actor(states) == CHANCE)
     cards = self.dealing.cards(states[:, betting.ROUND], actions - self.first_deal)
     return xp.where(deals[:, None], cards, NO_CARD)
 
   def chance(self, states, actions):
-    xp = states.__array_namespace__()
     cards = self.dealt_cards(states, actions)
     held = xp.asarray(self.hole_cards, dtype=cards.dtype)[None, :, :, None]
     blocked = (held == cards[:, None, None, :]).any(axis=(2, 3))
@@ -399,7 +390,6 @@ class Holdem(Game):
     return np.concatenate([np.ones((1, *showdowns.shape[1:])), showdowns])
 
   def payoff_index(self, states):
-    xp = states.__array_namespace__()
     board = self.dealing.final_index(self.dealt(states))
     return xp.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
 
@@ -417,7 +407,6 @@ class Holdem(Game):
 
   def on_board(self, states: Rows) -> Rows:
     """Returns all cards on the board, -1 for those to come: `[n, k]`."""
-    xp: Any = states.__array_namespace__()
     if self.fresh.board:
       return states[:, betting.NUM_COLUMNS : self._first_size]
     board = xp.broadcast_to(
@@ -428,7 +417,6 @@ class Holdem(Game):
   # What a network sees, and what a person reads.
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     stack, actor = states[:, betting.STACK, None].astype(float), self.actor(states)[:, None]
     paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].astype(float)
     columns = [

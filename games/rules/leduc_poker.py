@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.arrays import is_finite, lookup, short, with_columns
+from games.arrays import is_finite, lookup, short, with_columns, xp
 from games.game import CHANCE, TERMINAL, Game, register
 
 FOLD, CALL, RAISE = 0, 1, 2
@@ -88,13 +88,11 @@ class LeducPoker(Game):
     return np.array([0, 0, 0, 0, *[_ANTE * self._unit] * 2, _NONE, _GOING_ON])
 
   def actor(self, states):
-    xp = states.__array_namespace__()
     over = states[:, _OVER]
     others = xp.where(over == _DEAL, CHANCE, TERMINAL)
     return xp.where(over == _GOING_ON, states[:, _ACTOR], others)
 
   def legal_actions(self, states):
-    xp = states.__array_namespace__()
     moves = states[:, _OVER] == _GOING_ON
     fold = moves & (states[:, _POT_0] != states[:, _POT_1])
     more = moves & (states[:, _RAISES] < _MAX_RAISES)
@@ -104,7 +102,6 @@ class LeducPoker(Game):
     return xp.stack([fold, moves, *raises, *deals], axis=1)
 
   def next_states(self, states, actions):
-    xp = states.__array_namespace__()
     actor, pots = states[:, _ACTOR], states[:, _POT_0 : _POT_1 + 1]
     folds, calls, deals = actions == FOLD, actions == CALL, actions >= self._first_card
     raises = (actions >= RAISE) & ~deals
@@ -138,7 +135,6 @@ class LeducPoker(Game):
     return 1.0 - np.eye(_NUM_CARDS)[None]
 
   def chance(self, states, actions):
-    xp = states.__array_namespace__()
     free = actions[:, None] != self._first_card + xp.arange(_NUM_CARDS)
     return xp.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
 
@@ -150,16 +146,13 @@ class LeducPoker(Game):
     return np.stack(tables)
 
   def payoff_index(self, states):
-    xp = states.__array_namespace__()
     return xp.where(states[:, _OVER] == _SHOWDOWN, states[:, _CARD] + 1, 0)
 
   def payoff_scale(self, states):
-    xp = states.__array_namespace__()
     stake = states[:, _POT_0 : _POT_1 + 1].min(axis=1)
     return xp.where(states[:, _OVER] == _FOLDED_0, -stake, stake).astype(float) / self._unit
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     going_on, deals = (states[:, _OVER, None] == x for x in (_GOING_ON, _DEAL))
     most = float(self._most * self._unit)
     own, other = (_POT_0, _POT_1) if player == 0 else (_POT_1, _POT_0)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from games.arrays import check_integer
+from games.arrays import check_integer, xp
 from games.game import TERMINAL, Game, register
 
 _MAX_TABLE_ENTRIES = 2**28
@@ -56,17 +56,14 @@ class LiarsDice(Game):
     return np.array([NO_BID, 0, 0])
 
   def actor(self, states):
-    xp = states.__array_namespace__()
     return xp.where(states[:, 2] == 1, TERMINAL, states[:, 1])
 
   def legal_actions(self, states):
-    xp = states.__array_namespace__()
     last_bid, action = states[:, :1], xp.arange(self.num_actions)
     legal = xp.where(action == self.liar, last_bid != NO_BID, action > last_bid)
     return legal & (states[:, 2:] == 0)
 
   def next_states(self, states, actions):
-    xp = states.__array_namespace__()
     called = actions == self.liar
     bid = xp.where(called, states[:, 0], actions)
     return xp.stack([bid, 1 - states[:, 1], called], axis=1).astype(states.dtype)
@@ -90,10 +87,9 @@ class LiarsDice(Game):
 
   def payoff_scale(self, states):
     # After the call it is the bidder's turn again: payoffs are to player 0.
-    return states.__array_namespace__().where(states[:, 1] == 0, 1.0, -1.0)
+    return xp.where(states[:, 1] == 0, 1.0, -1.0)
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     acts = states[:, 1:2] == player
     last_bid = states[:, :1] == xp.arange(self.num_bids)
     return xp.concat([acts, last_bid], axis=1).astype(float)

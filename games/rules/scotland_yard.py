@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import Positive, checked, lookup, short, unknown_name
+from games.arrays import Positive, checked, lookup, short, unknown_name, xp
 from games.game import CHANCE, TERMINAL, Game, MoverMoves, register
 from games.rules.scotland_yard_maps import MAPS, Map
 
@@ -127,12 +127,12 @@ class ScotlandYard(Game):
     return (at.turn == 0) & ((at.stage == MOVING) | (at.stage == AGAIN))
 
   def actor(self, states):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     moving = xp.where(at.turn == 0, 0, 1)
     return xp.where(at.stage >= CAUGHT, TERMINAL, xp.where(at.stage == LOOKING, CHANCE, moving))
 
   def legal_actions(self, states):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     free, going, stuck = self._mister_x(at)
     mister_x, stage = at.turn[:, None] == 0, at.stage[:, None]
     held = xp.take_along_axis(at.cards, at.turn[:, None, None], axis=1)[:, 0] > 0
@@ -151,7 +151,7 @@ class ScotlandYard(Game):
     return legal & (stage < CAUGHT)
 
   def next_states(self, states, actions):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     free, going, _ = self._mister_x(at)
     is_mister_x = self.mister_x_moves(at)
     seen, stays = actions < self.hide, actions == self.stay
@@ -194,10 +194,9 @@ class ScotlandYard(Game):
   def _mister_x(self, at: Columns):
     """Returns stations without a detective, ways to each by kind, and where Mr. X is stuck."""
     # [n, stations], [n, kinds, stations] and [n, stations]
-    xp = at.maybe.__array_namespace__()
     occupied = at.stations[:, :, None] == xp.arange(self._num_stations)
     free = ~occupied.any(axis=1)
-    edges = xp.asarray(self.edge_table.astype(np.int32))
+    edges = self.edge_table.astype(np.int32)
     held = at.cards[:, 0] > 0
     counts = (at.maybe[:, None, None] @ edges)[:, :, 0]
     out = (free.astype(np.int32)[:, None, None] @ edges)[:, :, 0] > 0
@@ -210,11 +209,10 @@ class ScotlandYard(Game):
 
   def under_foot(self, at: Columns):
     """Marks the station of the detective who moves or has just moved: `[n, stations]`."""
-    return self._stands(at)[:, None] == at.maybe.__array_namespace__().arange(self._num_stations)
+    return self._stands(at)[:, None] == np.arange(self._num_stations)
 
   def _stands(self, at: Columns):
     """Returns the station of that detective, of the first where Mr. X moves: `[n]`."""
-    xp = at.maybe.__array_namespace__()
     return xp.take_along_axis(at.stations, xp.maximum(at.turn - 1, 0)[:, None], axis=1)[:, 0]
 
   # What it is worth, what a network sees, and what a person reads.
@@ -226,11 +224,11 @@ class ScotlandYard(Game):
     return states.__array_namespace__().zeros(len(states), int)
 
   def payoff_scale(self, states):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     return xp.where(at.stage == ESCAPED, 1.0, -1.0)
 
   def features(self, states, player):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     n, detectives = len(states), self._num_detectives
     most, doubles = np.max(self.map.cards_of, axis=0), min(self.map.doubles, 1)
     columns = [
@@ -241,7 +239,7 @@ class ScotlandYard(Game):
       at.doubles[:, None][:, :doubles] / max(self.map.doubles, 1),
       at.moved[:, None] / self.rounds,
       *[at.stations[:, i, None] == xp.arange(self._num_stations) for i in range(detectives)],
-      *[at.cards[:, i] / xp.asarray(most) for i in range(1 + detectives)],
+      *[at.cards[:, i] / most for i in range(1 + detectives)],
       at.maybe,
     ]
     return xp.concat(columns, axis=1).astype(float)
@@ -327,11 +325,10 @@ class ScotlandYard(Game):
     """Returns the station of Mr. X with each infostate, after `moved` `[n]` moves: `[n, H]`."""
     if self.remembers:
       return lookup(self._walks[0].T, moved)
-    xp = moved.__array_namespace__()
     return xp.broadcast_to(xp.arange(self.num_infostates), (len(moved), self.num_infostates))
 
   def chance(self, states, actions):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     found = xp.take_along_axis(self.under_foot(at), self._at(at.moved), axis=1)
     mister_x = found == (actions == self.caught)[:, None]
     mask = xp.stack([mister_x, xp.ones_like(mister_x)], axis=1)
@@ -340,7 +337,7 @@ class ScotlandYard(Game):
   def infostate_parents(self, states, actions):
     if not self.remembers:
       return None
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     path = xp.broadcast_to(xp.arange(self.num_infostates), (len(states), self.num_infostates))
     free, _, stuck = self._mister_x(at)
     after = xp.minimum(at.moved + 1, self.rounds)
@@ -358,7 +355,7 @@ class ScotlandYard(Game):
   def possible_after(self, states, actions, possible):
     if self.remembers:
       return super().possible_after(states, actions, possible)
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     stuck = ~self._free_moves(at).any(axis=2) & (at.maybe > 0)
     stays = self.mister_x_moves(at) & (actions == self.stay)
     maybe = self.read(self.next_states(states, actions)).maybe > 0
@@ -367,9 +364,9 @@ class ScotlandYard(Game):
     return xp.stack([maybe, possible[:, 1]], axis=1)
 
   def hidden_moves(self, states):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     number, station = xp.arange(self.num_hidden), xp.arange(self.num_infostates)
-    end, kind, here = xp.asarray(self._end), xp.asarray(self._means), station[:, None]
+    end, kind, here = self._end, self._means, station[:, None]
     is_mister_x = (at.turn == 0)[:, None, None]
     seen = end * self._num_kinds + kind
     mister_x = xp.where(self.shows(at)[:, None, None], seen, self.hide + kind)
@@ -378,7 +375,7 @@ class ScotlandYard(Game):
     stands = self._stands(at)[:, None]
     of_team = xp.take_along_axis(free, stands[:, :, None], axis=1) & (here == 0)
     free = xp.where(is_mister_x, free, of_team)
-    action = xp.where(is_mister_x, mister_x, seen[stands])
+    action = xp.where(is_mister_x, mister_x, lookup(seen, stands))
     after = xp.where(is_mister_x, end, 0)
     stays = ~free.any(axis=2, keepdims=True) & (is_mister_x | (here == 0)) & (number == 0)
     leads_to = xp.where(free, after, xp.where(stays, here, -1))
@@ -391,8 +388,7 @@ class ScotlandYard(Game):
 
   def _free_moves(self, at):
     """Says which connections who moves may take from each station: `[n, H, M]`."""
-    xp = at.maybe.__array_namespace__()
-    end = xp.asarray(self._end)
+    end = self._end
     taken = (end[:, :, None] == at.stations[:, None, None]).any(axis=3)
     held = xp.take_along_axis(at.cards, at.turn[:, None, None], axis=1)[:, 0] > 0
     return (end >= 0) & ~taken & held[:, self._means]

@@ -266,7 +266,7 @@ def _answers(way: str, questions: list[_Question]) -> list[Any]:
       reason = str(error).partition("\n")[0]
       raise AssertionError(
         f"{question.name}() fails {way}, where numpy answers: {type(error).__name__}: {reason} "
-        "Write it over states.__array_namespace__(), with where and games.arrays.lookup, or use "
+        "Write it over games.arrays.xp, with where and games.arrays.lookup, or use "
         "games.tabulate."
       ) from error
 
