@@ -120,23 +120,19 @@ def build_public_tree(
 
   Args:
     game: the rules.
-    root: public actions, chance outcomes included, that lead from the start of the game to
-      the tree's root.
-    depth: how many public actions, chance included, the tree extends below its root before
-      it is cut off; `"stage"` to cut it where the root's stage ends (`Game.stages`: in poker a
-      round of betting, or the deal between two); None for the whole game below the root.
-    max_bytes: how much the nodes may take, 4 GiB by default; they are counted before they are
-      built.
+    root: public actions, chance outcomes included, from the start of the game to the tree's root.
+    depth: how many public actions, chance included, the tree extends below its root; `"stage"`
+      to cut it where the root's stage ends (`Game.stages`: in poker a round of betting, or the
+      deal between two); None for the whole game below the root.
+    max_bytes: how much the nodes may take; they are counted before they are built.
 
   Returns:
-    The tree. Real-valued arrays have JAX's default float type (float32, or float64 under
-    `jax.enable_x64`). Its prior is the game's, restricted by the chance outcomes in `root`,
-    each hidden move on the way taken to be equally likely.
+    The tree, real-valued arrays in JAX's default float type. Its prior is the game's, restricted
+    by the chance outcomes in `root`, hidden moves on the way taken to be equally likely.
 
   Raises:
-    ValueError: `root` is not a sequence of legal actions or ends the game, `depth` is not
-      a positive integer, `"stage"` or None, the tree would take more than `max_bytes`, or the game
-      does not remember.
+    ValueError: `root` is not a sequence of legal actions or ends the game, `depth` is not a
+      positive integer, `"stage"` or None, the tree would take too much, or the game forgets.
   """
   if not game.remembers:
     raise ValueError(f"infostates of {game!r} forget how they were reached, and trees ask for it")
@@ -373,19 +369,15 @@ _JOINED = (
 def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
   """Stacks trees for `jax.vmap`: every array gains a leading axis `[B]`.
 
-  Nodes of different trees share a place if the same actions lead to them from their roots
-  and they are of the same group (inner, leaf, terminal). Places that a tree does not have are
-  padding: kind `PADDING`, policy zero. Trees of equal structure are stacked as they are.
+  Nodes of different trees share a place if the same actions lead to them from their roots and they
+  are of the same group (inner, leaf, terminal). Places that a tree does not have are padding: kind
+  `PADDING`, policy zero.
 
   Args:
     trees: at least one tree, of one game.
 
-  Returns:
-    A tree whose arrays have a leading axis `[B]`.
-
   Raises:
-    ValueError: no trees, or trees of different numbers of infostates, features or state
-      integers.
+    ValueError: no trees, or trees of different numbers of infostates, features or state integers.
   """
   trees = list(trees) if isinstance(trees, Iterable) else [trees]
   if not trees:

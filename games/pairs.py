@@ -13,14 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import Rows, lookup
+from games.arrays import Rows, lookup, xp
 from games.public_tree import PublicTree
 
 
 def holds(hands: Any, num_cards: int, dtype: Any = float) -> Any:
   """Returns which cards each hand holds, as numbers: `[..., H, 2]` to `[..., H, num_cards]`."""
-  xp: Any = hands.__array_namespace__()
-  cards = xp.arange(num_cards).reshape(*[1] * hands.ndim, -1)
+  cards = np.arange(num_cards).reshape(*[1] * hands.ndim, -1)
   return (hands[..., None] == cards).any(axis=-2).astype(dtype)
 
 
@@ -81,8 +80,8 @@ class _Shared:
 
   def root_mass(self, pair_index: Any, beliefs: Rows) -> Rows:
     """Returns the mass of the other's beliefs that infostates meet at one node: `[P, H]` both."""
-    xp: Any = beliefs.__array_namespace__()
-    row, other = xp.asarray(pair_index).reshape(1), beliefs[::-1]
+    own: Any = beliefs.__array_namespace__()
+    row, other = own.asarray(pair_index).reshape(1), beliefs[::-1]
     return xp.concatenate([self.mass(row, other[p : p + 1], p) for p in (0, 1)])
 
 
@@ -210,16 +209,14 @@ class HoleCards(_Shared):
     return compatible_mass(reach, self.held)
 
   def root_mass(self, pair_index, beliefs):
-    xp: Any = beliefs.__array_namespace__()
     mass = self.mass(pair_index, beliefs[::-1], 0)
     # What sums that cancel leave of nothing is rounding, and values are divided by it.
     rounding = _CANCELLED * xp.finfo(mass.dtype).eps * beliefs[::-1].sum(axis=-1, keepdims=True)
     return xp.where(mass > rounding, mass, 0.0)
 
   def values(self, payoff_index, pair_index, reach, player):
-    xp: Any = reach.__array_namespace__()
     strength = lookup(self.strengths, xp.maximum(payoff_index - 1, 0))
-    beats = xp.sign(strength[:, :, None] - strength[:, None]) * xp.asarray(self.weight_table(0))
+    beats = xp.sign(strength[:, :, None] - strength[:, None]) * self.weight_table(0)
     shown = (beats * reach[:, None]).sum(axis=2).astype(reach.dtype)
     folded = self.mass(pair_index, reach, player)
     return xp.where(payoff_index[:, None] > 0, shown, folded if player == 0 else -folded)
@@ -253,13 +250,12 @@ Pairs = DensePairs | HoleCards
 
 def _product(reach: Any, player: int, *parts: tuple[Any, Any]) -> Any:
   """Returns rows `[n, H]` times each one's table, the product of `parts`: tables and indices."""
-  xp: Any = reach.__array_namespace__()
   table: Any = 1.0
   for tables, index in parts:
     if isinstance(tables, np.ndarray) and len(tables) == 1 and (tables == tables.flat[0]).all():
       table = table * float(tables.flat[0])
     else:
-      table = table * (lookup(tables, index) if len(tables) > 1 else xp.asarray(tables))
+      table = table * (lookup(tables, index) if len(tables) > 1 else tables)
   if isinstance(table, float):
     return xp.broadcast_to(reach.sum(axis=1, keepdims=True) * table, reach.shape)
   table = table if player == 0 else table.swapaxes(1, 2)

@@ -43,30 +43,25 @@ class Betting:
   put in since the hand began, the size of the last raise of the round (before there is one: 0, or
   -1 or -2 if player 0 or 1 bet last on the round before and `tells_bettor`), how many raises and
   actions it has had, whether betting goes on, someone folded, or the round is closed, the chips
-  that each player had put in when the round began, and the stack, the chips that can be lost: rules
-  read it there, so that hands with other stacks start from another state.
+  that each had put in when the round began, and the stack, the chips that can be lost.
 
-  The first bet of a round is at least the big blind, a raise at least the last one; all one's
-  chips may always go in. No one bets more than the smaller stack. A round closes when both have
-  acted and the last one called (a check calls nothing). A closed round forgets how it was bet, so
-  that histories with the same future have the same state.
+  The first bet of a round is at least the big blind, a raise at least the last one; all one's chips
+  may always go in. No one bets more than the smaller stack. A round closes when both have acted and
+  the last one called (a check calls nothing). A closed round forgets how it was bet.
 
   Attributes:
     stacks: chips of each player before the hand.
     paid: chips that each has in the pot at the start (blinds, or what earlier rounds left).
     big_blind: the smallest bet.
     first_to_act: player who acts first in each round; the last entry holds for later rounds.
-    dead: chips in the pot that neither has paid, such as the odd chip of a pot, or blinds of
-      players who folded. Half of them count as each player's: who wins the pot wins the other half.
-    tells_bettor: whether states remember who bet last on the round before. Hold'em sets it where
-      sizes depend on that (`BetSizes.donk`).
-    rake: share of every pot that the house takes; what is left is won or split. Trees are of games
-      of zero sum and refuse it; lines of betting (`games.poker.lines`) do not.
+    dead: chips in the pot that neither has paid. Half of them count as each player's.
+    tells_bettor: whether states remember who bet last on the round before, for `BetSizes.donk`.
+    rake: share of every pot that the house takes. Trees are of games of zero sum and refuse it;
+      lines of betting (`games.poker.lines`) do not.
     rake_cap: the most chips that it takes; None for any number.
 
   Raises:
-    ValueError: the rake is no share, or a number of chips is not a whole number, negative, or more
-      than there are.
+    ValueError: the rake is no share, or chips are not whole, negative, or more than there are.
   """
 
   stacks: tuple[Stack, Stack] = (20_000, 20_000)

@@ -10,7 +10,7 @@ import numpy as np
 
 from games.arrays import Rows, check_shape, checked, may_hold, short, with_columns, xp
 from games.game import CHANCE, TERMINAL, Game
-from games.pairs import HoleCards, compatible_mass, holds
+from games.pairs import compatible_mass, holds
 from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
@@ -29,21 +29,19 @@ class Holdem(Game):
 
   Infostates are the pairs of hole cards that the starting board leaves, `hole_cards` `[H, 2]`, in
   the order of `Deck.hole_cards` (all pairs with `every_hand`); hands that share a card exclude each
-  other. Payoffs are chips won or lost since the hand began, those in the pot at the start included.
+  other. Payoffs are chips won or lost since the hand began, those in the pot at the start included,
+  in units of `rules.stack`, where hands have other stacks.
 
   Actions: 0 folds (only to a bet), 1 checks or calls, 2 and up bet or raise by the sizes of the
   abstraction in turn, the last of them all-in, then those that `with_bet` added; `burn`, and from
   `first_deal` on the cards that chance deals, card by card where one is dealt, else set by set.
   Chance burns a card, which no one sees and nothing depends on, where the turn to act would
   otherwise come to the wrong player: so all nodes at one depth of a tree have the same mover, and
-  a player's update leaves alone half of the levels. It ends a round of betting, and what was bet on
-  the way is forgotten: a deal's public state is the pot.
+  a player's update leaves alone half of the levels. A deal's public state is the pot.
 
   A public state is the betting state (`games.poker.betting`), the cards dealt since the start, -1
   for those to come, and what is `fresh` in every hand: before those cards the ones that lie at the
   start, after them the sizes of bets and a number that decides which flops searches look at.
-  Payoffs of a hand with another stack than `rules.stack` are counted as if it were that one, so
-  that a network, which sees chips as fractions of the stack, learns all of them in one unit.
 
   Attributes:
     deck: the cards there are.
@@ -52,12 +50,10 @@ class Holdem(Game):
     dealing: the sets of cards that these may be.
     rules: stacks, pot and minimum bets.
     bets: the abstraction.
-    fresh: what is drawn anew for every hand of self-play (`vary`); the game itself, of which trees
-      are made, stays the one that the other parameters say.
+    fresh: what is drawn anew for every hand of self-play (`vary`); trees are of the game itself.
     flops: how many outcomes of a deal of several cards a search looks at, drawn for every hand;
       None for all.
-    every_hand: whether hands that the board blocks are infostates too, of probability zero, so that
-      infostates are the same on all boards.
+    every_hand: whether hands that the board blocks are infostates too, of probability zero.
     ranges: what players may hold, if that is not every hand; see `only`.
     kept: `[H]` which of all hands, in their order, are infostates.
   """
@@ -361,12 +357,9 @@ class Holdem(Game):
 
   @functools.cached_property
   def _strengths(self) -> np.ndarray:
-    return self.dealing.strengths_on(self.hole_cards, self.dealing.final)
-
-  def pairs(self):
-    if not self.unlisted:
-      return super().pairs()
-    return HoleCards(self.hole_cards, np.zeros((0, self.num_infostates), np.int32))
+    # Too many boards are listed nowhere; hands are compared as they are met.
+    final = np.zeros((0, 0), int) if self.unlisted else self.dealing.final
+    return self.dealing.strengths_on(self.hole_cards, final)
 
   def payoff(self, state, infostates):
     won: Any = 1.0

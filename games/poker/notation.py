@@ -139,18 +139,13 @@ def _size(name: str, left: int, field: str, text: str, unit: int) -> Size:
   try:
     if chips:
       return Plus(round(unit * float(chips)))
+    if kind == "x":
+      return Times(float(number))
     if kind is None:
       return Geometric(int(bets or left), float(most) / 100 if most else ALL_IN)
   except ValueError as error:
     raise ValueError(f"{field}={short(text)} holds {short(name)}; {error}") from None
   value = float(number)
-  if kind == "x":
-    if not 1 < value <= 1000:
-      raise ValueError(
-        f"{field}={short(text)} holds {short(name)}; a multiple of the bet faced must be above "
-        "1x and at most 1000x"
-      )
-    return Times(value)
   if not 0.1 <= value <= 100_000:
     raise ValueError(
       f"{field}={short(text)} holds {short(name)}; a share of the pot must be from 0.1% to 100000%"

@@ -38,24 +38,21 @@ class ScotlandYard(Game):
   Mr. X wins 1 if nobody has caught it after the detectives' last moves, and loses 1 if a detective
   steps on its station or it cannot move. A move uses up a card of its kind, also Mr. X's, and all
   see which. Nobody moves to the station of a detective. A detective who cannot move stays. After
-  the moves in `reveals` Mr. X shows its station. Whether there are black cards, whether detectives'
-  cards go to Mr. X, and how often it may make two moves before the detectives', the map says. That
-  it makes another it says after the first, which is the same as before: nothing happens between.
+  the moves in `reveals` Mr. X shows its station. The map says whether there are black cards,
+  whether detectives' cards go to Mr. X, and how often it may make two moves before the detectives';
+  it decides on another after the first.
 
-  An infostate of Mr. X is its path so far, for public trees say of each infostate which it came
-  from. Paths are numbered in order, and one that is not at its end yet as the first of those
-  that it may become; so infostates are many, and this is for small maps. A game that does not
-  remember has stations instead: paths that end at one have the same future, and nobody else tells
-  them apart. Then a map may be large, and rounds many. Detectives have one infostate, 0.
+  An infostate of Mr. X is its path so far, numbered as the first of those that it may become; they
+  are many, so this is for small maps. A game that does not remember has stations instead, for large
+  maps: paths that end at one have the same future. Detectives have one infostate, 0.
 
   Hidden moves are numbered by the connections of a station, in the order of the stations where
   they end; who cannot move has one, number 0.
 
   Actions: `station * kinds + kind` a move that is seen, of a detective or of Mr. X where it shows
   itself; then one for each kind of hidden move; then no move; where there are double moves, to move
-  again and not to; caught; and not caught. The last two
-  are chance: they say what a detective finds who steps where Mr. X may be. Either has probability
-  one, for those infostates of Mr. X with which it happens.
+  again and not to; caught; and not caught. The last two are chance: what a detective finds where
+  Mr. X may be, each of probability one for those infostates with which it happens.
 
   A public state is how often Mr. X has moved, whose turn it is, what happens there, how many double
   moves are left, the detectives' stations (from 0), all cards, and for every station whether Mr. X
@@ -244,15 +241,16 @@ class ScotlandYard(Game):
     ]
     return xp.concat(columns, axis=1).astype(float)
 
+  @functools.cached_property
+  def _names(self) -> list[str]:
+    """Readable names of all actions."""
+    by = [f"{kind} " * (self._num_kinds > 1) for kind in self.map.kinds]
+    moves = [f"{kind}to {station + 1}" for station in range(self._num_stations) for kind in by]
+    again = ["moves again", "does not move again"] * (self.map.doubles > 0)
+    return [*moves, *(f"{kind}hidden" for kind in by), "no move", *again, "caught", "not there"]
+
   def action_name(self, action):
-    if action < self.hide:
-      station, kind = divmod(action, self._num_kinds)
-      return f"{self._by(kind)}to {station + 1}"
-    if action < self.stay:
-      return f"{self._by(action - self.hide)}hidden"
-    if self.again <= action < self.caught:
-      return ("moves again", "does not move again")[action - self.again]
-    return ("no move", "caught", "not there")[max(action - self.caught + 1, 0)]
+    return self._names[action]
 
   def _after(self, history: Sequence[int]) -> Columns:
     """Returns the columns of the one public state after `history`."""
@@ -290,9 +288,6 @@ class ScotlandYard(Game):
       "then every detective moves, all of them by one player. A move uses up a card of its kind. "
       f"{twice}Mr. X loses if a detective steps on its station or it cannot move, and else wins."
     )
-
-  def _by(self, kind: int) -> str:
-    return f"{self.map.kinds[kind]} " if self._num_kinds > 1 else ""
 
   def forgetful(self):
     return ScotlandYard(self.map, self.rounds, self.reveals, remembers=False)

@@ -27,12 +27,11 @@ def check_public_tree(
   root: tuple[int, ...] = (),
   depth: int | None = None,
 ) -> None:
-  """Checks a tree of `game`, perhaps one of a stack, against its histories.
+  """Checks a tree of `game` against its histories, in what it holds and in its order.
 
   Args:
     game: the rules.
-    tree: a tree as `build_public_tree(game, root=root, depth=depth)` returns it, or one of a
-      stack that holds it.
+    tree: from `build_public_tree(game, root=root, depth=depth)`, or one of a stack that holds it.
     histories: `enumerate_histories(game)`.
     root, depth: what the tree was built with.
 
@@ -168,10 +167,9 @@ def check_rules(
 ) -> None:
   """Checks that the methods of `game` answer alike on numpy's arrays and on JAX's.
 
-  Each is asked about all `states` and their legal actions, as far as they concern it: by numpy, and
-  by JAX compiled, and compiled over single states. Shapes, integers and truth values must be equal,
-  numbers as float32 up to four units in the last place; states of `int32` must stay so, also under
-  `jax.enable_x64`.
+  Each is asked about all `states` and their legal actions: by numpy, and by JAX compiled, and
+  compiled over single states. Shapes, integers and truth values must be equal, numbers as float32
+  but for rounding; states of `int32` must stay so, also under `jax.enable_x64`.
 
   Args:
     game: the game, of any size.
@@ -313,20 +311,16 @@ def check_game(game: Game, *, max_histories: int = 300_000) -> None:
 
   It walks over every history in plain Python, one state at a time, and checks that
 
-  - priors, their joint and the probabilities of chance sum to one, for every pair of infostates
-    at every chance state, and no move loses a pair of infostates or makes one up;
-  - actors, actions, states, tables and their indices are what the interface asks for, and no
-    method changes its arguments;
-  - every infostate has a legal move where its player acts, and comes from one infostate above,
-    so that players remember what they knew and did (perfect recall);
-  - payoffs are finite: they are player 0's, and the other's are their negatives (zero sum);
-  - features are finite and of one length;
-  - the public tree, built from batches of states, holds what the histories hold (public states,
-    actors, actions, chance, infostates and where they come from, payoffs to each pair of
-    infostates, features), in the order that solvers rely on;
-  - so do trees of other roots and depths, and the same trees stacked;
-  - JAX answers as numpy does, for all public states: `check_rules`, which is there for games too
-    large to enumerate, too.
+  - priors and the probabilities of chance sum to one, for every pair of infostates at every chance
+    state, and no move loses a pair of infostates or makes one up;
+  - actors, actions, states, tables and their indices are what the interface asks for, and no method
+    changes its arguments;
+  - every infostate has a legal move where its player acts, and comes from one infostate above
+    (perfect recall);
+  - payoffs and features are finite, features of one length;
+  - public trees of several roots and depths, and stacks of them, hold what the histories hold, in
+    the order that solvers rely on;
+  - JAX answers as numpy does, for all public states (`check_rules`).
 
   Args:
     game: the game, in a size small enough to enumerate; a larger one has the same code.

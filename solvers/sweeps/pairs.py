@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from games.game import CHANCE
-from games.pairs import Pairs, compatible_mass, of_tree
+from games.pairs import Pairs, of_tree
 from games.public_tree import Array, Level, PublicTree
 from solvers.sweeps.levels import Levels, chance_reach, join_levels, lift, split_levels, to_children
 from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
@@ -148,9 +148,6 @@ def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Arr
   return [joined[places] for places in np.split(np.argsort(order), ends)]
 
 
-Mass = Callable[[jax.Array], jax.Array]  # what of reach [n, H] shares no card with each hand
-
-
 class HandEnds(NamedTuple):
   """Folds and showdowns of hands that block each other.
 
@@ -165,34 +162,31 @@ class HandEnds(NamedTuple):
     """Computes what stays fixed while `tree` is solved; see `make_pairs`."""
     strengths = jnp.asarray(tree.strengths)
     settings: Any = {"hands": hands_of(tree), "lanes": lanes}
+
+    @functools.cache
+    def made(boards: tuple[int, ...]) -> Showdowns:
+      return make_showdowns(strengths[np.array(boards)], dtype, **settings)
+
     showdowns: list[Showdowns | None] = []
-    made: dict[tuple[int, ...], Showdowns] = {}
     for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
       rows = terminal_rows(level)
       if rows is None:
         index = tree.payoff_index[start : start + level.num_terminals]
         showdowns.append(_showdowns_by_row(strengths, index, dtype, settings))
-      elif not len(rows.boards):
-        showdowns.append(None)
       else:
-        key = tuple(rows.boards.tolist())
-        if key not in made:
-          made[key] = make_showdowns(strengths[rows.boards], dtype, **settings)
-        showdowns.append(made[key])
+        showdowns.append(made(tuple(rows.boards.tolist())) if len(rows.boards) else None)
     return cls(tuple(showdowns))
 
   def values(
     self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
   ) -> tuple[jax.Array | None, ...]:
     """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
-    values: list[jax.Array | None] = []
-    boards, mass = len(pairs.strengths), functools.partial(compatible_mass, held=pairs.held)
-    for i, level in enumerate(tree.structure.levels):
-      start = tree.structure.terminal_offsets[i]
-      index = tree.payoff_index[start : start + level.num_terminals]
-      ends = level, self.showdowns[i], reach[i], index, player, boards, mass
-      values.append(_level_values(*ends) if level.num_terminals else None)
-    return tuple(values)
+    levels, starts = tree.structure.levels, tree.structure.terminal_offsets
+    index = [tree.payoff_index[a:b] for a, b in itertools.pairwise(starts)]
+    return tuple(
+      _level_values(*ends, pairs, player) if len(ends[3]) else None
+      for ends in zip(levels, self.showdowns, reach, index)
+    )
 
 
 class Rows(NamedTuple):
@@ -242,15 +236,15 @@ def hands_of(tree: PublicTree) -> Hands:
 
 
 def _level_values(
-  level: Level, showdowns, reach: jax.Array, index, player: int, num_boards: int, mass: Mass
+  level: Level, showdowns, reach: jax.Array, index, pairs: Any, player: int
 ) -> jax.Array:
   rows = terminal_rows(level)
   sign = 1 if player == 0 else -1  # a fold's stake is player 0's, a showdown's is the winner's
   if rows is None:
-    fold = sign * mass(reach)
+    fold = sign * pairs.mass(None, reach, player)
     if showdowns is None:
       return fold
-    if num_boards == 1:
+    if len(pairs.strengths) == 1:
       apart = showdown_values(showdowns, reach[None])[0]
     else:
       apart = showdown_values(showdowns, reach[:, None])[:, 0]
@@ -258,7 +252,7 @@ def _level_values(
   folds, grid, _ = rows
   parts = []
   if len(folds):
-    parts.append(sign * mass(_take(reach, folds)))
+    parts.append(sign * pairs.mass(None, _take(reach, folds), player))
   if grid.size:
     flat = _take(reach, grid.reshape(-1)).reshape(*grid.shape, -1)
     flat = showdown_values(showdowns, flat).reshape(grid.size, -1)

@@ -71,7 +71,6 @@ class LineNodes:
   action: np.ndarray  # [n] the move that led here
   # [n] worth of a fold or showdown to player 0 if it wins, without rake, in chips
   stake: np.ndarray
-  rake: np.ndarray  # [n] what the house takes of a pot, in chips
   next: np.ndarray  # [n] for ends of the round, the row in the first level of the next; else -1
 
 
@@ -105,8 +104,7 @@ def betting_lines(
       if sum(x.size for x in shapes) > most:
         raise ValueError(f"bets make more than {most} lines of betting; allow fewer sizes")
       scale = np.where(kind >= FOLD, np.asarray(game.rules.stakes(states)), 0.0)
-      rake = game.rules.raked(2 * np.abs(scale))
-      nodes.append(LineNodes(parent, action, scale, rake, np.full(len(kind), -1)))
+      nodes.append(LineNodes(parent, action, scale, np.full(len(kind), -1)))
       if counts[CLOSED]:
         ends.append(states[kind == CLOSED])
         origins.append((len(shapes) - 1, counts[CLOSED]))
@@ -286,7 +284,7 @@ def make_lines(game: Holdem) -> tuple[Lines, LineMap]:
     worth = [own * chance[level.street] for own, level in zip(chips, shapes)]
     return tuple((x[y.rows(FOLD)], x[y.rows(SHOWDOWN)]) for x, y in zip(worth, shapes))
 
-  rakes = ends([x.rake for x in nodes]) if game.rules.rake else None
+  rakes = ends([game.rules.raked(2 * np.abs(x.stake)) for x in nodes]) if game.rules.rake else None
   lines = Lines(ends([x.stake for x in nodes]), rakes, tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
