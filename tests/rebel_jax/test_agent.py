@@ -18,8 +18,7 @@ from rebel_jax.config.config import ConfigError
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_network, make_setup
-from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent
+from solvers.search.playthroughs import make_searching_agent, searching_policy
 from solvers.search.subgames import find_subgames
 from tests.tiny import TINY
 from tests.trees import uniform_policy

@@ -9,9 +9,9 @@ import pytest
 import games
 import solvers
 from solvers import GTCFR
-from solvers.growing.gt_cfr import ByRules, grow
+from solvers.growing.gt_cfr import grow
 from solvers.growing.insertion import tree as tree_module
-from solvers.growing.insertion.tree import InsertedTree, insert, plant
+from solvers.growing.insertion.tree import ByRules, InsertedTree, insert, plant
 from solvers.growing.states import StateAnswer
 
 KEY = jax.random.key(3)

@@ -85,7 +85,7 @@ OWN = {
 CLASSES = (
   games.CoinToss, games.ConnectFour, games.Go, games.LeducPoker, games.LiarsDice, games.MatrixGame,
   games.RiverEndgame, games.SmallHoldem, games.TurnEndgame, solvers.ContinualResolve,
-  solvers.Distributional, solvers.GTCFR, metrics.HandRecorder, metrics.LBRRules, solvers.Maxmargin,
+  contrib.Distributional, solvers.GTCFR, metrics.HandRecorder, metrics.LBRRules, solvers.Maxmargin,
   solvers.Placer, metrics.PotShares, solvers.Resolve, contrib.TreeStrategy,
 )  # fmt: skip
 METHODS = (FAMILY.at, solvers.Placer(TREE).follow, solvers.Placer(TREE).places)
@@ -134,16 +134,16 @@ LINE = acpc.write_state(TABLE, 0, 1)
 # Right arguments of hold'em at tables, by name; a line and an answer are strings as well.
 AT_TABLES = dict(
   board=HAND.board, deals=311, events=[], hand=0, hole_cards=HAND.hole_cards, host="127.0.0.1",
-  line=str(LINE), move=chips.Call(), name="uniform", name_or_run="uniform", names=("A", "B"),
+  line=LINE, move=chips.Call(), name="uniform", name_or_run="uniform", names=("A", "B"),
   num_hands=2, player=SEAT, players=[SEAT, SEAT], port=9, position=0, reply={}, rules=RULES,
-  seat=0, state=LINE, table=TABLE, text="c", winnings=0, off_tree="nearest",
+  seat=0, table=TABLE, text="c", winnings=0, off_tree="nearest",
 )  # fmt: skip
 TABLES = (
-  acpc.parse_line, acpc.parse_answer, acpc.read_table, acpc.read_action, acpc.write_action,
+  acpc.read_state, acpc.read_action, acpc.write_action,
   acpc.write_betting, acpc.write_cards, acpc.write_state, acpc.write_log, acpc.HandFollower,
   acpc.play_acpc, acpc.MatchDealer, slumbot.write_move, slumbot.read_actions, slumbot.read_reply,
   slumbot.check_winnings, slumbot.SlumbotClient, chips.make_rules, chips.ChipTable,
-  chips.next_deal, chips.play_hand, chips.play_chip_match, chips.check_writable,
+  chips.next_deal, chips.play_hand, chips.play_chip_match,
   chips.write_history, players.SimpleSeat, players.make_chip_player, TABLE.show, SEAT.start,
 )  # fmt: skip
 OF_HANDS = {
@@ -332,9 +332,9 @@ REFUSED = [
   (lambda: poker.BetSizes((((1.0,),),), add_all_in=np.inf), "add_all_in=inf must be a number from"),
   (lambda: make_sampler(GAME, rows=0, width=3), "rows=0 must be an integer of at least 1"),
   (lambda: make_sampler(TREE, rows=9), "game must be a whole tree without rows"),
-  (lambda: metrics.local_response(GAME, STRATEGY, len, depth=0), "depth=0 must be an integer of"),
+  (lambda: contrib.local_response(GAME, STRATEGY, len, depth=0), "depth=0 must be an integer of"),
   (
-    lambda: metrics.local_response(games.make("scotland_yard"), STRATEGY, len),
+    lambda: contrib.local_response(games.make("scotland_yard"), STRATEGY, len),
     "game=scotland_yard hides moves",
   ),
   (

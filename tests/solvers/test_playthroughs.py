@@ -10,8 +10,7 @@ import solvers
 from solvers.contrib.search_leaf_values import search_leaf_values
 from solvers.leaf_values import LeafQuery
 from solvers.search import playthroughs
-from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent
+from solvers.search.playthroughs import make_searching_agent, searching_policy
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.xla import Work
 
