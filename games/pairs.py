@@ -238,7 +238,7 @@ class HoleCards(_Shared):
       "payoffs": np.ones((1, 1, 1)),
       "compatible": False,
       "hands": np.asarray(self.hands, np.int32),
-      "strengths": np.asarray(self.strengths, np.int32),
+      "strengths": self.strengths.astype(np.int32),
       "dealt": dealt.astype(np.int32),
       "num_cards": self.held.shape[1],
       "hands_per_card": 0 if every else most_hands_per_card(self.hands),

@@ -362,7 +362,6 @@ class Depth(NamedTuple):
   parent: np.ndarray  # [m] the place in `states` that each move is made from
   action: np.ndarray  # [m]
   child: np.ndarray  # [m] the number of the state that it leads to
-  after: np.ndarray  # [m, S] that state
 
 
 def walk(
@@ -397,5 +396,5 @@ def walk(
       following = after[rows[numbers >= last]]
     if child.max(initial=0) >= most:
       raise ValueError(f"{game!r} has more than {most} public states; allow more")
-    yield Depth(first, newest, kind, parent, action, child, after)
+    yield Depth(first, newest, kind, parent, action, child)
     newest, first = following, last

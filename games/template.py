@@ -36,18 +36,13 @@ class Template:
     return min(self.kind) < CHANCE
 
 
+@dataclasses.dataclass
 class Node:
-  """A node of a template in the making.
+  """A node of a template in the making."""
 
-  Attributes:
-    kind: who moves there, `LEAF` or `TERMINAL`.
-    payoff: table of a terminal node.
-    children: action and node of each move.
-  """
-
-  def __init__(self, kind: int, payoff: int = 0):
-    self.kind, self.payoff = kind, payoff
-    self.children: list[tuple[int, Node]] = []
+  kind: int  # who moves there, LEAF or TERMINAL
+  payoff: int = 0  # table of a terminal node
+  children: list[tuple[int, "Node"]] = dataclasses.field(default_factory=list)  # by action
 
 
 def make_template(root: Node) -> Template:
@@ -159,8 +154,7 @@ def fill(rules: Any, number: int, state: jax.Array) -> PublicTree:
     structure=structure,
     depth_limited=leaves.size > 0,
     padded=True,
-    dealt=dealt,
-    **rules.pair_columns(number, state, states[ends]),
+    **rules.pair_columns(number, states[ends], dealt),
   )
   return tree.astype(dtype)
 

@@ -39,11 +39,16 @@ class _Endgame(Holdem):
       raise ValueError(
         f"board={board!r} holds {len(cards)} cards; this endgame needs {self.num_board}"
       )
+    rules = Betting(_each(stack, 2), (pot // 2, pot // 2), big_blind, dead=pot % 2)
+    if rules.stack == pot // 2:
+      raise ValueError(
+        f"stack={stack!r} is all in the pot of {pot}; a player must have chips behind to bet"
+      )
     super().__init__(
       deck=deck,
       board=cards,
       deals=(1,) * (_RIVER - self.num_board),
-      rules=_betting(pot, stack, big_blind),
+      rules=rules,
       bets=make_bet_sizes(bets, rounds=1 + _RIVER - self.num_board),
     )
 
@@ -173,15 +178,6 @@ class FlopHoldem(SmallHoldem):
 def _each(numbers: Any, count: int = 1) -> Any:
   """Returns several numbers, or one for each, as a tuple; what they may be is checked elsewhere."""
   return tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,) * count
-
-
-def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
-  rules = Betting(_each(stack, 2), (pot // 2, pot // 2), big_blind, dead=pot % 2)
-  if rules.stack == pot // 2:
-    raise ValueError(
-      f"stack={stack!r} is all in the pot of {pot}; a player must have chips behind to bet"
-    )
-  return rules
 
 
 for _game in (

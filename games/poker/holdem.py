@@ -10,7 +10,7 @@ import numpy as np
 
 from games.arrays import Rows, check_shape, checked, may_hold, short, with_columns, xp
 from games.game import CHANCE, TERMINAL, Game
-from games.pairs import compatible_mass, holds
+from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
@@ -357,9 +357,12 @@ class Holdem(Game):
 
   @functools.cached_property
   def _strengths(self) -> np.ndarray:
-    # Too many boards are listed nowhere; hands are compared as they are met.
-    final = np.zeros((0, 0), int) if self.unlisted else self.dealing.final
-    return self.dealing.strengths_on(self.hole_cards, final)
+    return self.dealing.strengths_on(self.hole_cards, self.dealing.final)
+
+  def pairs(self):
+    if not self.unlisted:
+      return super().pairs()
+    return HoleCards(self.hole_cards, np.zeros((0, self.num_infostates), np.int32))
 
   def payoff(self, state, infostates):
     won: Any = 1.0

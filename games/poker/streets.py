@@ -16,6 +16,7 @@ import numpy as np
 
 from games.arrays import as_share, short, with_columns
 from games.game import CHANCE
+from games.pairs import HoleCards
 from games.poker import betting
 from games.poker.betting import CALL, FIRST_BET, FOLD
 from games.poker.cards import strengths_on
@@ -219,8 +220,8 @@ class Streets:
     free = ~(shown[:, hands[:, 0]] | shown[:, hands[:, 1]])
     return jnp.repeat(free[:, None], 2, axis=1)
 
-  def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
-    """Returns `Pairs.columns`, without `dealt`, for a root and its ends `[T, S]`."""
+  def pair_columns(self, template: int, ends: jax.Array, dealt: jax.Array) -> dict[str, Any]:
+    """Returns `Pairs.columns` of a template's ends `[T, S]`, with cards `dealt` `[N, k]`."""
     game, tables = self.game, np.array(self.templates[template].payoff_index, int)
     boards = [np.flatnonzero(tables == table)[0] for table in np.unique(tables[tables > 0])]
     hands = jnp.asarray(game.hole_cards, jnp.int32)
@@ -228,24 +229,13 @@ class Streets:
     if boards:
       shown = game.on_board(ends[np.array(boards)])
       strengths = jax.vmap(lambda board: strengths_on(game.deck, hands, board))(shown)
-    return {
-      "pair_weights": jnp.ones((1, 1, 1)),
-      "payoffs": jnp.ones((1, 1, 1)),
-      "compatible": False,
-      "hands": hands,
-      "strengths": strengths,
-      "num_cards": int(game.hole_cards.max()) + 1,
-      "hands_per_card": 0,
-    }
+    return HoleCards(game.hole_cards, strengths).columns(dealt)
 
   # Shapes.
 
   def _deal(self, number: int) -> Node:
     """Returns one deal, and what follows it as leaves."""
-    root = Node(CHANCE)
-    for action in self._outcomes(number):
-      root.children.append((action, Node(LEAF)))
-    return root
+    return Node(CHANCE, children=[(action, Node(LEAF)) for action in self._outcomes(number)])
 
   def _outcomes(self, number: int) -> list[int]:
     """Returns the actions of a deal, -1 for those that are drawn."""
@@ -263,16 +253,15 @@ class Streets:
     outcomes = [self._outcomes(number), *later]
     if later and math.prod(map(len, outcomes)) > _MOST_BOARDS:
       return None
-    root = Node(CHANCE)
-    level = [root]
-    for actions in outcomes[:-1]:
-      for node in level:
-        node.children = [(action, Node(CHANCE)) for action in actions]
-      level = [child for node in level for _, child in node.children]
-    for place, node in enumerate(level):
-      first = _SHOWDOWN_TABLE + place * len(outcomes[-1])
-      node.children = [(a, Node(TERMINAL, first + k)) for k, a in enumerate(outcomes[-1])]
-    return root
+
+    def node(depth: int, place: int) -> Node:
+      if depth == len(outcomes):
+        return Node(TERMINAL, _SHOWDOWN_TABLE + place)
+      first = place * len(outcomes[depth])
+      below = enumerate(outcomes[depth], first)
+      return Node(CHANCE, children=[(action, node(depth + 1, at)) for at, action in below])
+
+    return node(0, 0)
 
   def _betting(self, number: int) -> Node:
     rules = self.game.rules

@@ -80,14 +80,10 @@ class CoinToss(Game):
     return xp.where((state >= 2) & (state < self._sold), 1, 0)
 
   def payoffs(self):
-    sold = np.zeros((2, 2))
-    sold[:, 0] = self.sell
-    tables = [sold]
-    for guess in (HEADS, TAILS, FORFEIT):
-      table = np.zeros((2, 2))
-      table[:, 0] = [-1.0 if coin == guess else 1.0 for coin in (HEADS, TAILS)]
-      tables.append(table)
-    return np.stack(tables)
+    won = np.where(np.arange(3)[:, None] == [HEADS, TAILS], -1.0, 1.0)  # [answer, coin]
+    tables = np.zeros((4, 2, 2))
+    tables[:, :, 0] = [self.sell, *won]
+    return tables
 
   def payoff_index(self, states):
     return states[:, 0] - self._sold

@@ -139,11 +139,9 @@ class LeducPoker(Game):
     return xp.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
 
   def payoffs(self):
-    tables = [np.ones((_NUM_CARDS, _NUM_CARDS))]  # after a fold
-    for card in range(_NUM_CARDS):
-      strength = _strength(card)
-      tables.append(np.sign(strength[:, None] - strength[None]).astype(float))
-    return np.stack(tables)
+    strengths = np.stack([_strength(card) for card in range(_NUM_CARDS)])
+    showdowns = np.sign(strengths[:, :, None] - strengths[:, None]).astype(float)
+    return np.concatenate([np.ones((1, _NUM_CARDS, _NUM_CARDS)), showdowns])  # a fold's first
 
   def payoff_index(self, states):
     return xp.where(states[:, _OVER] == _SHOWDOWN, states[:, _CARD] + 1, 0)

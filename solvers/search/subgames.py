@@ -76,7 +76,7 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
 def stages_fit(game: Game) -> bool:
   """Says whether a table may hold the subgames of a game's stages; counts them without trees."""
   roots, before = 1, game.stages(game.initial_state()[None])  # before: where each state came from
-  for first, states, kind, parent, _, child, _ in walk(game, game.initial_state(), merge="game"):
+  for first, states, kind, parent, _, child in walk(game, game.initial_state(), merge="game"):
     stage = game.stages(states)
     roots += int(((kind != TERMINAL) & (stage != before)).sum())
     if roots > _MAX_SUBGAMES:

@@ -104,7 +104,7 @@ def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
   for table, start, stop in runs:
     for low in range(start, stop, longest):
       pieces.append(_product(payoffs[table][:, None], reach[low : min(low + longest, stop)]))
-  return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
+  return jnp.concatenate(pieces)
 
 
 def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> list[jax.Array]:
@@ -115,23 +115,18 @@ def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> l
   levels = tree.structure.levels
   if sum(len(levels[i].payoff_runs or ()) for i in large) > _MANY_RUNS:
     return _products_in_order(levels, payoffs, reach, large)
-  by_table: dict[int, list[tuple[int, int, int]]] = {}
-  for i in large:
-    for table, start, stop in levels[i].payoff_runs or ():
-      by_table.setdefault(table, []).append((i, start, stop))
+  runs = sorted((table, i, *ends) for i in large for table, *ends in levels[i].payoff_runs or ())
   pieces: dict[tuple[int, int], jax.Array] = {}
-  for table, runs in by_table.items():
-    stacked = [reach[i][start:stop] for i, start, stop in runs]
-    product = _matmul(stacked[0] if len(runs) == 1 else jnp.concatenate(stacked), payoffs[table])
-    end = 0
-    for i, start, stop in runs:
-      pieces[i, start] = product[end : end + stop - start]
-      end += stop - start
-  values = []
-  for i in large:
-    parts = [pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()]
-    values.append(parts[0] if len(parts) == 1 else jnp.concatenate(parts))
-  return values
+  for table, group in itertools.groupby(runs, operator.itemgetter(0)):
+    places = [place for _, *place in group]
+    stacked = jnp.concatenate([reach[i][start:stop] for i, start, stop in places])
+    ends = np.cumsum([stop - start for _, start, stop in places])[:-1]
+    parts = jnp.split(_matmul(stacked, payoffs[table]), ends)
+    pieces |= {(i, start): part for (i, start, _), part in zip(places, parts)}
+  return [
+    jnp.concatenate([pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()])
+    for i in large
+  ]
 
 
 def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Array]:
@@ -257,7 +252,7 @@ def _level_values(
     flat = _take(reach, grid.reshape(-1)).reshape(*grid.shape, -1)
     flat = showdown_values(showdowns, flat).reshape(grid.size, -1)
     parts.append(flat)
-  joined = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+  joined = jnp.concatenate(parts)
   # Where each row has gone.
   source = np.concatenate([folds, grid.reshape(-1)])
   places = np.flatnonzero(source >= 0)
