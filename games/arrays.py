@@ -269,9 +269,10 @@ def lookup(table: Any, *index: Any) -> Any:
   return index[0].__array_namespace__().asarray(table.astype(dtype, copy=False))[index]
 
 
-def may_hold(rows: Any) -> bool:
-  """Says whether any of `rows` `[n]` of bool holds; true of arrays of JAX, which may be traced."""
-  return isinstance(rows, jax.Array) or bool(rows.any())
+def filled(rows: Any, sizes: tuple[int, ...], fill: Any = 0) -> np.ndarray:
+  """Returns `rows` filled up at the ends of their first axes to `sizes`."""
+  spare = [(0, size - old) for size, old in zip(sizes, rows.shape)]
+  return np.pad(rows, [*spare, *[(0, 0)] * (rows.ndim - len(sizes))], constant_values=fill)
 
 
 def one(rule: Callable[..., Any], *row: Any) -> Any:

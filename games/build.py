@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import as_array, checked, integers, is_whole, short
+from games.arrays import as_array, checked, filled, integers, is_whole, short
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import Pairs, num_live_cards
 from games.public_tree import (
@@ -93,6 +93,7 @@ def _node_bytes(game: Game, states: np.ndarray, actions: np.ndarray) -> int:
 
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
+LARGE_TABLE = 64  # infostates; a table of more for each node would not fit in memory
 
 
 class _Nodes(NamedTuple):
@@ -298,7 +299,8 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
   kept, payoff_index = pairs.used(
     np.asarray(game.payoff_index(ends), int), np.asarray(game.pair_index(ends), int)
   )
-  structure = add_payoff_runs(structure, payoff_index, gathered=kept.gathered)
+  small = game.hands() is None and game.num_infostates <= LARGE_TABLE
+  structure = add_payoff_runs(structure, payoff_index, gathered=small)
   if infostate_parent is not None:
     structure = note_changes(structure, infostate_parent, possible)
   players = (0, 1)
@@ -405,8 +407,12 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     structure = add_payoff_runs(structure, np.zeros(structure.num_terminals, int), gathered=False)
   if columns["infostate_parent"] is not None:
     structure = note_changes(structure, columns["infostate_parent"], columns["possible"])
-  for name in ("payoffs", "strengths"):
-    columns[name] = _stack_tables([getattr(tree, name) for tree in trees])
+  for name in ("payoffs", "strengths"):  # each tree's own, so that indices into them stay
+    tables = [getattr(tree, name) for tree in trees]
+    if tables[0] is not None:
+      most = max(map(len, tables))
+      tables = [filled(np.asarray(table), (most,)) for table in tables]
+    columns[name] = None if tables[0] is None else np.stack(tables)
   hands_per_card = [tree.hands_per_card for tree in trees]
   if any(hands_per_card):  # all pairs of some cards beside a list are taken for one
     hands_per_card = [x.hands_per_card or num_live_cards(x.num_infostates) - 1 for x in trees]
@@ -501,12 +507,3 @@ def _place(
   out = np.full((size, *rows.shape[1:]), fill, rows.dtype)
   out[place] = rows
   return np.moveaxis(out, 0, 1) if name == "leaf_features" else out
-
-
-def _stack_tables(tables: Sequence[Any]) -> np.ndarray | None:
-  """Stacks each tree's own tables, so that indices into them stay: `[B, K, ...]`."""
-  if tables[0] is None:
-    return None
-  arrays = [np.asarray(table) for table in tables]
-  most = max(len(t) for t in arrays)
-  return np.stack([np.pad(t, ((0, most - len(t)), *((0, 0),) * (t.ndim - 1))) for t in arrays])

@@ -58,7 +58,6 @@ def compatible_mass(reach: Any, held: Any = None) -> Any:
     return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach
 
 
-_LARGE_TABLE = 64  # with more infostates than this a table for each node would not fit in memory
 _ROUNDING = 1e-12  # what sums that cancel leave of nothing
 # How many units in the last place a sum over hands may be off that ought to be zero.
 _CANCELLED = 16.0
@@ -100,11 +99,6 @@ class DensePairs(_Shared):
   def __post_init__(self):
     if isinstance(self.weights, np.ndarray):
       object.__setattr__(self, "compatible", bool((self.weights == 1).all()))
-
-  @property
-  def gathered(self) -> bool:
-    """Whether a level's payoff tables may be gathered node by node."""
-    return self.weights.shape[-1] <= _LARGE_TABLE
 
   def deal(self, beliefs: np.ndarray, pair_index: int, rng: np.random.Generator) -> tuple[int, int]:
     """Draws a pair of infostates from beliefs `[P, H]`."""
@@ -178,10 +172,6 @@ class HoleCards(_Shared):
         "hands() must be pairs of cards, each once, in the order of itertools.combinations"
       )
     object.__setattr__(self, "held", holds(self.hands, int(self.hands.max()) + 1))
-
-  @property
-  def gathered(self):
-    return False
 
   def deal(self, beliefs, pair_index, rng):
     mass = compatible_mass(beliefs[1], self.held)

@@ -19,18 +19,9 @@ import numpy as np
 from games.arrays import checked, short, xp
 
 __all__ = [
-  "LEAF",
-  "PADDING",
-  "Array",
-  "Level",
-  "PublicTree",
-  "TreeStructure",
-  "check_is_tree",
-  "group_of",
-  "largest_payoff",
-  "note_changes",
-  "plan_sweeps",
-]
+  "LEAF", "PADDING", "Array", "Level", "PublicTree", "TreeStructure", "check_is_tree",
+  "group_of", "largest_payoff", "note_changes", "plan_sweeps",
+]  # fmt: skip
 
 # Kinds of public states and of nodes: the mover, or none.
 PLAYER_0 = 0
@@ -81,9 +72,7 @@ class Level:
   @functools.cached_property
   def parents(self) -> np.ndarray:
     """Position in the level above of each node's parent, `[size]`."""
-    if not self.runs:
-      return np.zeros(0, np.int32)
-    return np.concatenate([np.arange(*run) for run in self.runs]).astype(np.int32)
+    return np.concatenate([np.zeros(0), *(np.arange(*x) for x in self.runs)]).astype(np.int32)
 
 
 def group_of(kind: np.ndarray) -> np.ndarray:

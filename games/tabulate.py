@@ -365,8 +365,7 @@ def _tabulated(
   """Asks the rules of all states `[N, S]` and moves; `reached` `[E, P, H]` are possible after."""
   parent, action, _ = moves
   actor, number = np.asarray(game.actor(states)), len(action)
-  edge = np.full((len(states), game.num_actions), -1, np.int32)
-  edge[parent, action] = np.arange(number)
+  edge = _child(len(states), game.num_actions, parent, action, np.arange(number))
   made = states[parent], action
   origins, probability, mask, renumbers = game.infostate_parents(*made), None, None, False
   parents = None if origins is None else _distinct(origins)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, SupportsFloat
 
+import jax
 import numpy as np
 
-from games.arrays import Rows, check_shape, checked, may_hold, short, with_columns, xp
+from games.arrays import Rows, check_shape, checked, short, with_columns, xp
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
@@ -167,7 +168,7 @@ class Holdem(Game):
       ),
       (False, actions >= self.first_deal, functools.partial(self._deal, actions)),
     ):
-      if players in (None, of_players) and may_hold(rows):
+      if players in (None, of_players) and (isinstance(rows, jax.Array) or rows.any()):
         new = xp.where(rows[:, None], move(states), new)
     return new
 

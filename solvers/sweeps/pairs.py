@@ -79,9 +79,8 @@ class TableEnds(NamedTuple):
         values[i] = _products_of_runs(payoffs, reach[i], level.payoff_runs or ())
       else:
         large.append(i)
-    if large:
-      for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
-        values[i] = product
+    for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
+      values[i] = product
     return tuple(values)
 
 

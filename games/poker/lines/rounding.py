@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arrays import checked
+from games.arrays import checked, filled
 from games.poker.lines.lines import Final, Group, Lines, Street
 
 # A program takes seconds to compile, a river milliseconds to solve and a turn seconds.
@@ -145,9 +145,9 @@ def _street(
   belief, parent, children = list[Any](), list[Any](), list[Any]()
 
   def spread(rows: Any, to: Any, total: int, fill: Any = 0) -> np.ndarray:
-    filled = np.full((total, *rows.shape[1:]), fill, rows.dtype)
-    filled[to] = rows
-    return filled
+    wide = np.full((total, *rows.shape[1:]), fill, rows.dtype)
+    wide[to] = rows
+    return wide
 
   for p, (here, total) in enumerate(zip(places, totals)):
     belief.append(spread(np.asarray(street.belief[p]), here, total))
@@ -156,19 +156,12 @@ def _street(
       parent.append(spread(rows[np.asarray(street.parent[p])], here, total))
       dealt = np.asarray(street.children[p])
       moved = np.append(here, total)[dealt].astype(dealt.dtype)
-      moved = _filled(moved, (len(moved), shape.cards[number][p]), total)
+      moved = filled(moved, (len(moved), shape.cards[number][p]), total)
       children.append(spread(moved, rows, before, total))
   sizes = zip(shape.boards[number], shape.hands[number], shape.holders[number])
   groups = tuple(_group(group, *size) for group, size in zip(street.groups, sizes))
   both: Any = [tuple(found) or None for found in (belief, parent, children)]
   return Street(*both, groups)
-
-
-def _filled(rows: Any, sizes: tuple[int, ...], fill: Any = 0) -> np.ndarray:
-  """Returns `rows` filled up at the ends of their first axes to `sizes`."""
-  spare = [(0, size - old) for size, old in zip(sizes, rows.shape)]
-  spare += [(0, 0)] * (rows.ndim - len(sizes))
-  return np.pad(rows, spare, constant_values=fill)
 
 
 def _group(group: Group, boards: int, widths: Any, holders: Any) -> Group:
@@ -179,12 +172,12 @@ def _group(group: Group, boards: int, widths: Any, holders: Any) -> Group:
 
   sides = []
   for p, width in enumerate(widths):
-    side = [_filled(x[p], (alone, width)) for x in (group.cards, group.size, group.holding)]
-    side.append(_filled(renamed(group.twin[p], 1 - p), (width,), widths[1 - p]))
+    side = [filled(x[p], (alone, width)) for x in (group.cards, group.size, group.holding)]
+    side.append(filled(renamed(group.twin[p], 1 - p), (width,), widths[1 - p]))
     if group.final is not None:
       member = renamed(group.final.member[p], p)
-      side.append(_filled(group.final.strength[p], (boards, width), -1))
-      side.append(_filled(member, (boards, member.shape[1], holders[p]), width))
+      side.append(filled(group.final.strength[p], (boards, width), -1))
+      side.append(filled(member, (boards, member.shape[1], holders[p]), width))
     sides.append(side)
   cards, size, holding, twin, *final = zip(*sides)
   shown = Final(*final) if final else None
