@@ -436,7 +436,7 @@ def take(stack: PublicTree, which: Any) -> PublicTree:
 
   Raises:
     TypeError: `stack` is no tree.
-    ValueError: it is one tree, or there is no such tree.
+    ValueError: it is one tree, or has no such tree.
   """
   check_is_tree(stack, "stack")
   if np.ndim(stack.prior) != 3:

@@ -259,9 +259,8 @@ class Game(abc.ABC):
   def infostate_parents(self, states: Rows, actions: Rows) -> Rows | None:
     """Returns where infostates come from when moves are hidden, or None if they never change.
 
-    Entry `[i, p, h]` of `[n, P, H]` is the infostate that player p held in `states[i]` if it
-    holds h after `actions[i]`, or -1 where h is impossible there. Several infostates of the
-    player who moved that come from the same one differ by a hidden move.
+    Entry `[i, p, h]` of `[n, P, H]` is what player p held in `states[i]` if it holds h after
+    `actions[i]`, -1 where h is impossible. Several that come from one differ by a hidden move.
     """
     return None
 
@@ -487,8 +486,7 @@ class Game(abc.ABC):
 
     Raises:
       TypeError: `start` is not a list of integers.
-      ValueError: an action is not legal where it is taken, or the game is over before it; `start`
-        has another shape.
+      ValueError: an action is not legal, or follows the end; `start` has another shape.
     """
     first = self.initial_state()
     states = integers("start", first if start is None else start, -(2**31), 2**31 - 1, ndim=1)[None]

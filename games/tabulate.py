@@ -255,10 +255,9 @@ def _of_states(table: str) -> Any:
 class Tabulated(Game):
   """A game made by `games.tabulate`: the same moves, infostates and payoffs, other public states.
 
-  A public state is its number `[1]`, 0 at the start: that of a node of the tree, or in the order in
-  which public actions reach them. Methods of states are gathers, so that JAX runs them whatever the
-  rules are written in. It is static where programs take rules as they are, and a pytree of its
-  tables where they are given to a program.
+  A public state is its number `[1]`, 0 at the start. Methods of states are gathers, so that JAX
+  runs them whatever the rules are written in. It is static where programs take rules as they are,
+  and a pytree of its tables where they are given to a program.
 
   Attributes:
     game: the rules.

@@ -200,7 +200,7 @@ _OF_RANKS, _OF_SUIT, _OF_PAIRS = _of_masks()
 
 @checked
 def strengths(suit_masks: Rows) -> Any:
-  """Computes hand strengths; higher wins, equal splits.
+  """Returns hand strengths `[...]`, int32 below 2**19; higher wins, equal splits.
 
   Straights run over consecutive ranks, the ace also below the deuce. The categories rank as in
   hold'em, whatever the deck. With fewer than five cards there are no straights and flushes, and
@@ -209,10 +209,6 @@ def strengths(suit_masks: Rows) -> Any:
   Args:
     suit_masks: `[..., suits]` integers, bit r set if the hand holds rank r of the suit (0 for a
       deuce, 12 for an ace), at most seven cards; numpy or JAX.
-
-  Returns:
-    `[...]` int32 of less than 2**19, so that what is sorted by strength can have its number in the
-    same integer.
   """
   suit_masks = integers("suit_masks", suit_masks, 0, _BITS - 1)
   own: Any = suit_masks.__array_namespace__()

@@ -92,9 +92,8 @@ class SmallHoldem(Holdem):
     big_blind: the smallest bet; the larger blind by default.
     first_to_act: who acts first in each round.
     bets: as for `TurnEndgame`.
-    flops: flops that a search of the deal looks at where it deals three cards, drawn for every hand
-      and unbiased: one of each suit class if as many as there are, 1,755 in the whole deck; 0 for
-      all of them, which few decks are small enough for.
+    flops: flops that a search of a deal of three cards looks at, drawn for every hand, unbiased: at
+      most one of each suit class, 1,755 in the whole deck; 0 for all of them.
   """
 
   name = "small_holdem"
@@ -142,9 +141,8 @@ class SmallHoldem4Rounds(SmallHoldem):
 class NoLimitHoldem(SmallHoldem):
   """Whole no-limit hold'em between two: four rounds, blinds of 50 and 100 chips.
 
-  Player 0 has the small blind: it acts first before the flop, and last after it. The stacks are
-  those of the annual computer poker competition, which the paper plays (appendix C.1). No tree of
-  all of it can be made; self-play makes subgames as it meets them.
+  Player 0 has the small blind: it acts first before the flop, and last after it. Stacks are those
+  of the annual computer poker competition (appendix C.1). No tree of all of it can be made.
 
   Args:
     stack: chips of each player before the hand.

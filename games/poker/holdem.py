@@ -193,13 +193,11 @@ class Holdem(Game):
   def with_bet(self, history: Sequence[int], chips: int) -> "Holdem":
     """Returns this game with one more bet after `history`: a bet off the tree, added to it.
 
+    The new action, numbered `burn` of this game, is legal there only; chance's move up by one.
+
     Args:
       history: public actions that lead to the state where the bet is made.
       chips: what the bet brings the player's chips in the pot to.
-
-    Returns:
-      A game in which the new action, numbered `burn` of this game, is legal there only;
-      chance's actions move up by one.
 
     Raises:
       ValueError: the bet is below the minimum, above the stack, or the abstraction has it.
@@ -226,16 +224,15 @@ class Holdem(Game):
   def only(self, beliefs: np.ndarray) -> "Holdem":
     """Returns the game in which players are dealt the hands of their ranges and no others.
 
-    Infostates are the hands that either holds with some belief, those left out that meet none of
-    the other's. States, actions, policies and values of hands that are held stay what they are;
-    a hand outside a player's range is impossible, and the prior are the ranges.
+    Infostates are the hands that either holds with some belief, without those that meet none of
+    the other's. States, actions, policies and values of hands that are held stay what they are; a hand
+    outside a player's range is impossible, and the prior are the ranges.
 
     Args:
       beliefs: `[P, H]` at the start, each row a distribution.
 
     Raises:
-      ValueError: hands are chosen already, or `beliefs` have another shape, are no distributions or
-        leave no pair of hands.
+      ValueError: hands are chosen already, or `beliefs` are no distributions or leave no pair.
     """
     rows = np.asarray(beliefs, float)
     check_shape("beliefs", rows, (2, self.num_infostates), "(P, H)")
@@ -304,14 +301,11 @@ class Holdem(Game):
 
   @checked
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
-    """Turns two ranges into beliefs at the start; see `games.poker.notation`.
+    """Turns two ranges into beliefs at the start `[P, H]`, whose rows sum to one.
 
     Args:
       ranges: player 0's and player 1's: two strings for `parse_range`, or `[P, C(n, 2)]` weights,
         not negative, in the order of `deck.hole_cards()`; hands that the board blocks are left out.
-
-    Returns:
-      `[P, H]` beliefs, rows sum to one.
 
     Raises:
       ValueError: the shape is wrong, a string is not understood, a weight is negative or not

@@ -183,8 +183,7 @@ def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") ->
     `[C(n, 2)]` weights from 0 to 1, in the order of `deck.hole_cards()`.
 
   Raises:
-    ValueError: a part is not understood, names no hand of the deck, or has a weight that is not a
-      number from 0 to 1; or there is no part.
+    ValueError: a part is not understood, names no hand of the deck, or has no weight from 0 to 1.
   """
   deck = Deck() if deck is None else deck
   parts = [part for part in re.split(r"[,;\s]+", text) if part]
@@ -220,8 +219,7 @@ def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") ->
 def format_range(weights: np.ndarray, deck: Deck | None = None) -> str:
   """Returns the shortest string for a range that `parse_range` reads as the same weights.
 
-  Hands of one weight stand together, the highest weight first; cells of which all hands have it
-  are joined to runs, other hands are named one by one. No hand at all gives an empty string.
+  Hands of one weight stand together, the highest weight first; no hand gives an empty string.
 
   Args:
     weights: `[C(n, 2)]` from 0 to 1, in the order of `deck.hole_cards()`.

@@ -34,22 +34,19 @@ _ORDERS = np.stack([_order(card) for card in range(_NONE, _NUM_CARDS)])  # by th
 
 
 class LeducPoker(Game):
-  """Leduc poker: ante 1, bets of 2 then 4, at most two raises a round.
+  """Leduc poker: ante 1, bets of 2 then 4, at most two raises a round, no stacks.
 
   Infostates are the private cards J♠ J♥ Q♠ Q♥ K♠ K♥, which exclude each other; one of the
   four that are left becomes public between the rounds. A pair with the public card wins, else
   the higher rank; equal ranks split. Player 0 acts first in both rounds. Payoffs are chips.
-  The value to player 0 is about -0.0856.
-
-  Every bet and every raise may be of each size of its round, whatever the bet before (thesis,
-  section 2.4.1, Leduc-5). There are no stacks.
+  The value to player 0 is about -0.0856. Every bet and raise may be of each size of its round,
+  whatever the bet before (thesis, section 2.4.1, Leduc-5).
 
   Actions: 0 fold (facing a bet only), 1 check or call, 2 bet or raise by the round's first size, 3
   by its second if a round has two, and so on; the last six are the public card. A public state is
-  round, actor, raises and actions in the round, both players' chips in the pot, public card (-1
-  for none), and what comes next (0 a move, 1 or 2 nothing after player 0's or 1's fold, 3 nothing
-  after a showdown, 4 the public card). Chips in the pot are counted in millionths if some size is
-  not a whole number of chips.
+  round, actor, raises and actions in the round, both players' chips in the pot (in millionths, if
+  a size is not whole), public card (-1 for none), and what comes next (0 a move, 1 or 2 nothing
+  after player 0's or 1's fold, 3 nothing after a showdown, 4 the public card).
 
   Args:
     bets: for each of the two rounds, its sizes in chips; 0.000001 chips is the smallest.

@@ -14,13 +14,12 @@ NO_BID = -1
 class LiarsDice(Game):
   """Liar's Dice with `num_dice` dice of `num_faces` faces each; the highest face is wild.
 
-  Bids run from one die of face 1 to all `2 * num_dice` dice of the highest face; each must
-  name more dice, or as many of a higher face, than the one before. Calling liar ends the game:
-  the bidder wins (+1, else -1) if all dice together show at least as many of the face as was
-  bid, wild dice counted. Nobody may call before the first bid.
+  Bids run from one die of face 1 to all `2 * num_dice` dice of the highest face; each must name
+  more dice, or as many of a higher face, than the one before. Calling liar, after a bid, ends the
+  game: the bidder wins (+1, else -1) if all dice together show at least as many of the face.
 
-  Infostates are ordered rolls, `num_faces ** num_dice` of them: infostate h shows face
-  `(h // num_faces**i) % num_faces + 1` on die i. All are equally likely.
+  Infostates are ordered rolls, `num_faces ** num_dice` of them, equally likely: infostate h shows
+  face `(h // num_faces**i) % num_faces + 1` on die i.
 
   Actions: `(quantity - 1) * num_faces + (face - 1)` is a bid; the last action is liar.
   A public state is the last bid (-1 for none), who acts, and whether liar was called.

@@ -81,8 +81,8 @@ def round_up(
 ) -> tuple[Lines, Columns]:
   """Pads hands and boards with some of no reach; a few per cent more columns.
 
-  Of a river, which takes longer to compile than to solve, more (`river_bucket`), so that of boards
-  of a spot three or so programs are compiled.
+  Of a river, which takes longer to compile than to solve, more, so that boards of a spot compile
+  three or so programs.
 
   Args:
     lines: from `make_lines`.
