@@ -225,8 +225,8 @@ class Holdem(Game):
     """Returns the game in which players are dealt the hands of their ranges and no others.
 
     Infostates are the hands that either holds with some belief, without those that meet none of
-    the other's. States, actions, policies and values of hands that are held stay what they are; a hand
-    outside a player's range is impossible, and the prior are the ranges.
+    the other's. States, actions, policies and values of hands that are held stay what they are; a
+    hand outside a player's range is impossible, and the prior are the ranges.
 
     Args:
       beliefs: `[P, H]` at the start, each row a distribution.
