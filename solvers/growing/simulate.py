@@ -249,21 +249,18 @@ def _joining(store: Store, leaf: jax.Array, hands: jax.Array, most: int | None) 
 
 def _options(view: View, growth: Growth, found: Moves, node, held, player) -> MoveOptions:
   """Returns the legal moves of `player` at `node` with infostate `held`: `[M]`."""
-  worth, own, met = (
-    jnp.where(player == 1, *(x[at] for x in reversed(rows)))
-    for rows, at in (
-      (view.values, (found.row, found.column)),
-      (view.values, (node, held)),
-      (view.mass, (found.here, held)),
-    )
-  )
+
+  def at(rows: tuple[jax.Array, jax.Array], *place: jax.Array) -> jax.Array:
+    return jnp.where(player == 1, rows[1][place], rows[0][place])
+
+  below, here = at(view.values, found.row, found.column), at(view.values, node, held)
   visits = growth.visits[node, :, held]
   return MoveOptions(
     open=found.open,
     policy=jnp.where(found.known, view.policy[found.row, found.column], 0.0),
     prior=found.prior,
     # A move of one's own leaves the other's mass that one meets as it was.
-    value=per_unit_of_mass(jnp.where(found.known, worth, own), met),
+    value=per_unit_of_mass(jnp.where(found.known, below, here), at(view.mass, found.here, held)),
     visits=visits,
     recent=visits - view.visits[node, :, held],
   )

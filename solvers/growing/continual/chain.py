@@ -210,8 +210,11 @@ def search_each(
   """
   pieces, rows, found = tuning.pieces().searches, (about, keys), None
   for search, here in ground.kinds(about.start.root.state):
-    each = jax.vmap(functools.partial(search, how=how, rounds=rounds, params=params))
-    new = only_wanted(lambda x, each=each: each(*x), rows, active & here, pieces, len(active))
+
+    def one(row: tuple[Any, Any], search: Any = search) -> Found:
+      return search(*row, how=how, rounds=rounds, params=params)
+
+    new = only_wanted(jax.vmap(one), rows, active & here, pieces, len(active))
     if found is not None:
       new = jax.tree.map(
         lambda x, y, here=here: jnp.where(here.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, found
