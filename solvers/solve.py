@@ -17,6 +17,7 @@ from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
 from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.regret_rules import at_horizon
+from solvers.half import from_half, is_half
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.policies import exploitability_of, policy_values
 from solvers.solve_boards import ByBoards, boards_on
@@ -45,6 +46,8 @@ class Solution(NamedTuple):
     current_policy: `[N, H]` the policy of the last iteration; None for lines.
     exploitability: of the average policy, in the game's units; None for a tree without a target.
     iterations: one player's updates each; None without a target.
+    sums: with a target, of lines by CFR whose rule has one number for each move: by level those of
+      regrets, and of policies, with which `solve` goes on; of the last of several rounds as `Half`.
   """
 
   average_policy: Any  # [N, H]
@@ -52,6 +55,7 @@ class Solution(NamedTuple):
   current_policy: Any = None  # [N, H]
   exploitability: Any = None
   iterations: Any = None
+  sums: Any = None
 
 
 class Given(NamedTuple):
@@ -61,6 +65,7 @@ class Given(NamedTuple):
   initial_policy: jax.Array | None = None
   lock: Lock | None = None
   alternatives: Alternatives | None = None
+  start: tuple[Any, int] | None = None  # sums, and updates of each player
 
 
 def solve(
@@ -78,6 +83,7 @@ def solve(
   progress: Callable[[Solution], bool | None] | None = None,
   tables: str | None = None,
   devices: Sequence[jax.Device] | None = None,
+  start: Solution | None = None,
 ) -> Solution:
   """Approximates an equilibrium of the (sub)game that `tree` represents.
 
@@ -112,6 +118,8 @@ def solve(
     devices: they share the boards of such lines' last round; None for all of this process.
       `jax.config.update("jax_num_cpu_devices", 2)`, before anything else, makes two of a CPU's
       cores.
+    start: what to go on from: a solution of the same lines by the same algorithm, with `sums`. Its
+      iterations count among `num_iterations`.
 
   Returns:
     The solution. `root_values[p, h]` is p's payoff given root infostate h, the other's infostate
@@ -135,18 +143,21 @@ def solve(
       f"tables={validation.short(tables)} are for CFR with turns on lines of several rounds"
     )
   given = (beliefs, initial_policy, locked, alternatives)
+  begun = None if start is None else _check_start(tree, algorithm, number, target, start)
+  done = 0 if begun is None else 2 * begun[1]
   if isinstance(tree, Lines):
     lock = validation.check_lines_alone(tree, leaf_values, *given)
     if boards is None:
-      rows = (tree, Given(lock=lock), None)
-      return _find(rows, None, None, algorithm, number, target, None, progress)
+      rows = (tree, Given(lock=lock, start=begun), None)
+      return _find(rows, None, None, algorithm, number, target, None, progress, done=done)
     if int(number) % 2:
       raise ValueError(f"num_iterations={number} of lines of several rounds must be even")
-    run, read = boards_on(tree, at_horizon(boards, int(number) // 2), devices, lock)
-    found = loop.until(
-      lambda n: Solution(None, exploitability=run(n)), target, number, progress, _table_bytes(tree)
-    )
-    return found._replace(average_policy=read())
+    algorithm = at_horizon(boards, int(number) // 2)
+    run, read = boards_on(tree, algorithm, devices, lock, start=begun)
+    look = lambda n: Solution(None, exploitability=run(n))  # noqa: E731
+    found = loop.until(look, target, number, progress, _table_bytes(tree), done)
+    policy, sums = read()
+    return found._replace(average_policy=policy, sums=sums)
   validation.check_unstacked(tree)
   validation.check_leaves(tree, leaf_values, target)
   validation.check_given(tree, algorithm, *given)
@@ -155,6 +166,24 @@ def solve(
   if not tuning.on_cpu():
     tree = dataclasses.replace(tree, structure=gathered(tree.structure))
   return _find((tree, given, None), None, params, algorithm, number, target, function, progress)
+
+
+def _check_start(
+  tree: Any, algorithm: Any, number: Any, target: Any, start: Solution
+) -> tuple[Any, int]:
+  """Returns the sums that a solve goes on from, and how often each player was updated."""
+  if not (
+    isinstance(tree, Lines) and isinstance(algorithm, CFR) and start.sums and target is not None
+  ):
+    raise ValueError("start must be a solution with sums, of lines by CFR with a target")
+  sums = jax.tree.map(lambda x: from_half(x) if is_half(x) else x, start.sums, is_leaf=is_half)
+  sizes = [(x.size, tree.streets[x.street].width(x.mover or 0)) for x in tree.levels]
+  wanted = [None if x.mover is None else size for x, size in zip(tree.levels, sizes)]
+  if any([None if x is None else np.shape(x) for x in rows] != wanted for rows in sums):
+    raise ValueError("start must be of the same lines")
+  if int(number) <= start.iterations:
+    raise ValueError(f"num_iterations={number} must be more than start's {start.iterations}")
+  return sums, start.iterations // 2
 
 
 def solve_batch(
@@ -253,7 +282,7 @@ def _table_bytes(tree: PublicTree | Lines) -> int:
 
 
 def _find(
-  rows, shared, params, algorithm, number, target, leaf_values, progress=None, piece=None
+  rows, shared, params, algorithm, number, target, leaf_values, progress=None, piece=None, done=0
 ) -> Solution:
   """Solves one row, or rows `[B]`, `piece` side by side, where their arrays are laid out."""
   with on_mesh_of(rows, shared, params):
@@ -279,7 +308,10 @@ def _find(
       state, found = _looks[work](problem, state, number, algorithm=algorithm, piece=None)
       return found
 
-    return loop.until(run, target, number, progress, _table_bytes(game))
+    found = loop.until(run, target, number, progress, _table_bytes(game), done)
+    if not (isinstance(game, Lines) and isinstance(algorithm, CFR)):
+      return found
+    return found._replace(sums=(state.regret, state.average))
 
 
 def _find_pieces(rows, others, algorithm, leaf_values, most) -> Solution:
@@ -377,6 +409,8 @@ def _wholes(
 def _begin_rows(rows, shared, *, algorithm, piece):
   def one(row):
     problem, _, policy = _problem(row, shared, piece)
+    if row[1].start is not None:
+      return problem, algorithm.resume(problem, *row[1].start)
     return problem, loop.begin(problem, algorithm, policy=policy)
 
   return _over(one, rows, piece)

@@ -157,6 +157,12 @@ class CFR(Algorithm):
       updates=(jnp.zeros((), jnp.int32),) * 2,
     )
 
+  def resume(self, problem: Problem, sums: Any, number: Any) -> CFRState:
+    """Returns the state after a number of updates of each player, with its regrets and averages."""
+    updates = (jnp.asarray(number, jnp.int32),) * 2
+    state = self.init(problem)._replace(regret=sums[0], average=sums[1], updates=updates)
+    return self.extend(problem, state)
+
   def leaf_query(self, problem: Problem, state: CFRState, player: int) -> LeafQuery:
     return leaves.make_query(problem, player, leaves.leaf_beliefs(problem, state.reach))
 

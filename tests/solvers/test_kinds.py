@@ -143,7 +143,7 @@ TABLES = (
   acpc.write_betting, acpc.write_cards, acpc.write_state, acpc.write_log, acpc.HandFollower,
   acpc.play_acpc, acpc.MatchDealer, slumbot.write_move, slumbot.read_actions, slumbot.read_reply,
   slumbot.check_winnings, slumbot.SlumbotClient, chips.make_rules, chips.ChipTable,
-  chips.next_deal, chips.play_hand, chips.play_chip_match, chips.check_writable,
+  chips.next_deal, chips.play_hand, chips.play_chip_match,
   chips.write_history, players.SimpleSeat, players.make_chip_player, TABLE.show, SEAT.start,
 )  # fmt: skip
 OF_HANDS = {
