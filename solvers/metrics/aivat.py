@@ -132,8 +132,7 @@ class HandRecorder:
 
   Args:
     game: the rules; infostates must not change (no hidden moves).
-    values: the value function, fixed before the hands: `zero_values`, `half_the_difference` or, for
-      hold'em whose tree is too large, `PotShares`.
+    values: fixed before the hands: `zero_values`, `half_the_difference` or `PotShares`.
 
   Raises:
     TypeError: an argument is of another kind.

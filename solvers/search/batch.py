@@ -97,10 +97,7 @@ _MANY_INFOSTATES = 512
 
 
 def rows_at_a_time(num_infostates: int) -> int | None:
-  """Returns how many leaves a network is asked about at a time; None for all.
-
-  No more pieces are evaluated than hold leaves: the room that is left costs nothing on a CPU.
-  """
+  """Returns how many leaves a network is asked about at a time; None for all."""
   leaves = tuning.pieces().leaves
   return None if leaves is None else leaves[num_infostates >= _MANY_INFOSTATES]
 
