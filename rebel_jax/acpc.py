@@ -53,7 +53,7 @@ class Options(flags.SearchOptions):
   iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = dataclasses.field(  # type: ignore[assignment]
     default=None, kw_only=True
   )
-  depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
+  depth: Annotated[int | str | None, allowed.optional(allowed.DEPTH)] = None
   seconds: Annotated[float | None, allowed.optional(allowed.number())] = None
   off_tree: Annotated[str | None, allowed.optional(allowed.one_of(OFF_TREE))] = None
   seed: Annotated[int | None, allowed.optional(allowed.integer(0, 2**32 - 1))] = None

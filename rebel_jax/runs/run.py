@@ -33,7 +33,8 @@ from rebel_jax.runs.display import (
   summary,
 )
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
-from rebel_jax.training.setup import Setup, make_setup, planned
+from rebel_jax.training.setup import Setup, make_setup
+from rebel_jax.training.targets.target import with_decay_steps
 from solvers.xla import return_memory
 
 _compiled: list[float] = []  # seconds of each program that this process compiled
@@ -121,7 +122,7 @@ def train(
       if options.resume:
         like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
         state = checkpoint.restore(resumed.checkpoint, like, setup.mesh)
-        state = planned(state, config)  # it may have been for a shorter run
+        state = with_decay_steps(state, config.gradient_steps)  # it may have been for a shorter run
       else:
         state = setup.trainer.init(setup.table, config.seed, setup.mesh)
       jax.block_until_ready(state)
@@ -254,7 +255,7 @@ class _Run:
     if self.pace.shorten(self.step, self.elapsed()):
       shorter = self.pace.config
       self.setup = dataclasses.replace(self.setup, config=shorter)
-      self.state = planned(self.state, shorter)
+      self.state = with_decay_steps(self.state, shorter.gradient_steps)
       self.display.say(
         f"max_seconds={self.limit:g} will not do for all {config.num_steps:,} "
         f"steps, so the run ends after {shorter.num_steps:,}, and its learning rate falls sooner"
