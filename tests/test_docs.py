@@ -6,7 +6,6 @@ The blocks of a page run in order in one namespace. A block marked `text` right 
 
 import ast
 import contextlib
-import dataclasses
 import importlib.util
 import inspect
 import io
@@ -22,6 +21,7 @@ from docs.cells import as_markdown
 from rebel_jax.config import allowed
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import targets
+from tests.golden import inventory
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
@@ -151,11 +151,10 @@ def wrong_commands(text: str) -> list[str]:
       if importlib.util.find_spec(module) is None:
         wrong.append(module)
         continue
-      options = getattr(importlib.import_module(module), "Options", None)
-      if options is not None:
-        known = {field.name for field in dataclasses.fields(options)} | {"help"}
-        flags = (flag.replace("-", "_") for flag in re.findall(r"(?<!\S)--([a-z-]+)", rest))
-        wrong += [flag for flag in flags if flag.removeprefix("no_") not in known]
+      if hasattr(importlib.import_module(module), "main"):
+        known = {*inventory.flags_of(module), "help"}
+        flags = re.findall(r"(?<!\S)--([a-z-]+)", rest)
+        wrong += [flag for flag in flags if flag.removeprefix("no-") not in known]
   return wrong
 
 

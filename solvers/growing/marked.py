@@ -219,11 +219,9 @@ class Marked:
     if hides:
       leads_to = jnp.asarray(self.nodes.leads_to[node, :, held])
     child = jnp.asarray(self.nodes.child[node, action])
-    rows, known = row_of_nodes(self.tree.structure), (action >= 0) & self.present[child]
-    here, below = jnp.asarray(rows)[node], jnp.asarray(rows)[child]
-    asks = below < len(self.prior)
-    met = jnp.where(asks, below, here), jnp.where(asks, leads_to, held)
-    place = child, leads_to, *met, here
+    here = jnp.asarray(row_of_nodes(self.tree.structure))[node]
+    known = (action >= 0) & self.present[child]
+    place = child, leads_to, here
     return Moves(action >= 0, known, action, leads_to, *place, self.prior[here, :, held])
 
   def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:

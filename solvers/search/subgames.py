@@ -23,9 +23,8 @@ class FoundSubgames(NamedTuple):
   """The subgames of a game before they are stacked, by entry.
 
   Attributes:
-    trees: the trees, each in its own shape.
+    trees, states: the trees, each in its own shape, and their roots' public states `[S]`.
     successors: for each tree `[L]`, the entry that starts at each of its leaves.
-    states: for each tree its root's public state `[S]`.
   """
 
   trees: list[PublicTree]
@@ -118,15 +117,13 @@ _STATIC = {"static": True}
 
 @dataclasses.dataclass(frozen=True)
 class Stage(abc.ABC):
-  """Subgames of one shape, which one compiled program searches.
+  """Subgames of one shape, which one compiled program searches; attributes are static.
 
   Attributes:
-    depth_limited: whether the subgames may have leaves; static, as all of these.
-    num_leaves: leaves of the common shape: L.
+    depth_limited, num_leaves: whether they may have leaves, and how many: L.
     decides: whether a player moves anywhere; else there is nothing to search.
-    most_live: largest number of leaves of a subgame.
-    most_decisions: largest number of decisions of a subgame.
-    table_entries: entries of a solver's table for one subgame: nodes times infostates.
+    most_live, most_decisions: largest number of leaves, and of decisions, of a subgame.
+    table_entries: of a solver's table for one subgame: nodes times infostates.
   """
 
   depth_limited: bool = dataclasses.field(metadata=_STATIC)
@@ -290,13 +287,9 @@ def stack_subgames(
 def stack_stages(
   game: Game, subgames: FoundSubgames, *, by_stage: bool, node_features: bool = False
 ) -> SubgameTables:
-  """Stacks the subgames of a game: all in one table, or one for each stage of the game.
+  """Stacks the subgames of a game in one table, or `by_stage`, earliest first.
 
-  Args:
-    game: the rules.
-    subgames: all of them.
-    by_stage: whether each stage has a table of its own, earliest first.
-    node_features: whether tables hold them.
+  `node_features` says whether tables hold them.
   """
   groups = [list(range(len(subgames.trees)))]
   if by_stage:

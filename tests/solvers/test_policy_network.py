@@ -12,7 +12,7 @@ from rebel_jax.config.config import Config
 from rebel_jax.networks.value import PolicyNetwork, ValueNetwork
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import policy
-from rebel_jax.training.targets.target import Learner, Networks
+from rebel_jax.training.targets.target import with_decay_steps
 from solvers.search.batch import node_beliefs, sample_stop
 from solvers.search.starts import policy_from_network, policy_targets
 from solvers.search.subgames import find_subgames, stack_subgames
@@ -165,10 +165,10 @@ def test_the_learner_fits_a_known_policy():
   assert not make_examples(searched._replace(active=~active))[1].any()
   examples = jax.tree.map(lambda x: x[np.asarray(valid)], found)
   assert examples.policy.dtype == jnp.uint8
-  learner = Learner("adam", 3e-3, 0, 300, len(examples.policy))
-  target = policy.make_target(Config(), case.game, Networks(trunk, network, None), learner)
+  config = Config().replace(optimizer="adam", learning_rate=3e-3)
+  target = policy.make_target(config, case.game, {"policy": network})
   params = jax.jit(target.init)(jax.random.key(0))
-  state, losses = learner.optimizer().init(params), []
+  state, losses = with_decay_steps(target.optimizer().init(params), 300), []
   update = jax.jit(target.update)
   for _ in range(300):
     params, state, stats = update(params, state, examples)
