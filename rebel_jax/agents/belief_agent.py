@@ -473,16 +473,7 @@ def _described(tree, policy: jax.Array):
 
 @checked
 def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list[Decision]:
-  """Returns an agent's beliefs and policy at every decision along a line of play.
-
-  Args:
-    searcher: what the agent searches with.
-    actions: public actions from the start of the game, chance's included.
-    seed: of the agent: which iteration of each search it keeps to.
-
-  Raises:
-    ValueError: an action is not legal where it is taken, or the game is over before.
-  """
+  """Returns an agent's beliefs and policy at every decision along a line of public actions."""
   game = searcher.game
   agent = Agent(searcher, seed=seed)
   agent.start(0, int(np.argmax(np.asarray(game.prior())[0] > 0)))
