@@ -41,13 +41,6 @@ def check_nodes(tree: PublicTree, nodes: Any) -> None:
       raise ValueError("nodes are those of another tree; solvers.node_info(game, tree) makes them")
 
 
-def check_key(key: Any) -> None:
-  """Checks that `key` is one random key."""
-  typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-  if not typed or key.ndim:
-    raise TypeError(f"key={type(key).__name__} must be one key, such as jax.random.key(0)")
-
-
 def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
   """Returns one node, which may be traced."""
   if isinstance(node, jax.core.Tracer):
@@ -136,12 +129,6 @@ class Asked(NamedTuple):
   beliefs: jax.Array  # `[P, H]` there, player 0's first
   total: jax.Array  # `[]` how many questions there were
 
-  @classmethod
-  def nothing(cls, problem: Any) -> "Asked":
-    """Returns the empty record of questions."""
-    zero = jnp.zeros((), jnp.int32)
-    return cls(zero, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), zero)
-
 
 def answer(
   network: StateFunction,
@@ -165,7 +152,7 @@ def answer(
 
 def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:
   """Draws between what was asked before and the questions about the leaves of one update."""
-  wanted = problem.is_frontier()
+  wanted = problem.frontier
   seen = jnp.cumsum(wanted, dtype=jnp.int32)
   number = seen[-1]
   row = jnp.argmax(seen.astype(numbers.dtype) > numbers[0] * number.astype(numbers.dtype))
@@ -251,7 +238,9 @@ def gt_cfr(
       allowed: beliefs that are no distributions, promises beyond what the game pays, a root where
       the game is over, or a path that is not legal.
   """
-  check_key(key)
+  typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+  if not typed or key.ndim:
+    raise TypeError(f"key={type(key).__name__} must be one key, such as jax.random.key(0)")
   if leaf_values is not None and network is not None:
     raise ValueError("leaves are valued by leaf_values or by network: give one of them")
   if (alternatives is None) != (searcher is None):
@@ -332,7 +321,7 @@ def grow(
       queries = [algorithm.leaf_query(now, state, player) for player in (0, 1)]
       values = jnp.stack([leaf_values(params, query) for query in queries], axis=1)
     elif network is not None:
-      wanted = now.is_frontier()
+      wanted = now.frontier
       values, new = ask(store, query.beliefs, wanted)
       prior = jnp.where(wanted[:, None, None], new, prior)
     if not store.asks_once:
@@ -377,7 +366,9 @@ def grow(
   elif network is not None:
     store = _ask_joined(store, problem.rows, network, params, search)
   zeros = jnp.zeros((len(store.kind), *store.prior.shape[1:]), beliefs.dtype)
-  carry = varying_alike((state, Growth(store, zeros), Asked.nothing(problem)), beliefs)
+  none = jnp.zeros((), jnp.int32)
+  asked = Asked(none, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), none)
+  carry = varying_alike((state, Growth(store, zeros), asked), beliefs)
   state, (store, visits), asked = in_rounds(
     round_of, carry, key, rounds, search, start.steps(store)
   )

@@ -148,12 +148,12 @@ def make_searching_agent(
 def searches_from(agent: SearchingAgent) -> np.ndarray:
   """Returns how many searches each subgame costs with all below it: `[R]`."""
   successors = agent.subgames.successors
-  counts = np.ones(len(successors), np.int64)
-  while True:
-    longer = np.array([1 + counts[below].sum() for below in successors])
-    if (longer == counts).all():
-      return counts
-    counts = longer
+
+  @functools.cache
+  def cost(root: int) -> int:
+    return 1 + sum(map(cost, successors[root].tolist()))
+
+  return np.array([cost(root) for root in range(len(successors))])
 
 
 def visits(subgames: FoundSubgames) -> np.ndarray:

@@ -65,13 +65,14 @@ def test_each_question_is_as_likely_to_be_kept():
   masks = [
     problem_of(np.arange(tree.num_nodes) < tree.structure.offsets[depth + 1]) for depth in (0, 1, 2)
   ]
-  counts = [int(np.sum(problem.is_frontier())) for problem in masks]
+  counts = [int(np.sum(problem.frontier)) for problem in masks]
   assert counts == inner[:3]
 
   @jax.jit
   @jax.vmap
   def draw(key):
-    asked = Asked.nothing(masks[0])
+    nothing = jnp.zeros((), jnp.int32)
+    asked = Asked(nothing, jnp.zeros((2, tree.num_infostates), tree.dtype), nothing)
     for step, problem in enumerate(masks):
       beliefs = jnp.full((len(problem.rows), 2, tree.num_infostates), float(step))
       asked = note(asked, problem, beliefs, jax.random.uniform(jax.random.fold_in(key, step), (2,)))

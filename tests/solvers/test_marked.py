@@ -97,7 +97,7 @@ def test_of_the_whole_tree_nothing_is_frontier(x64):
   tree = games.build_public_tree(LEDUC, root=AFTER_CHECKS)
   everywhere = np.ones(tree.num_nodes, bool)
   marked = make_marked(tree, tree.prior, node_info(LEDUC, tree), everywhere)
-  assert not np.asarray(marked.is_frontier()).any()
+  assert not np.asarray(marked.frontier).any()
   found = results(marked, solvers.linear_cfr())
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
   np.testing.assert_allclose(found[1], solved.average_policy, rtol=0, atol=1e-12)
