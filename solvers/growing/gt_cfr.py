@@ -41,27 +41,17 @@ def check_nodes(tree: PublicTree, nodes: Any) -> None:
       raise ValueError("nodes are those of another tree; solvers.node_info(game, tree) makes them")
 
 
-def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
-  """Returns one node, which may be traced."""
-  if isinstance(node, jax.core.Tracer):
-    return node
-  if isinstance(node, int | np.integer | np.ndarray | jax.Array) and np.ndim(node) == 0:
-    number = validation.check_integer(name, node if isinstance(node, int) else node.item(), least=0)
-    if number < tree.num_nodes:
-      return jnp.asarray(number)
-  raise ValueError(
-    f"{name}={validation.short(node)} must be a node of the tree, 0 to {tree.num_nodes - 1}"
-  )
-
-
 def _start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
   """Returns the start of `gt_cfr` in a tree; arguments as for `gt_cfr`."""
   validation.check_unstacked(tree)
   check_nodes(tree, nodes)
   beliefs = tree.prior if beliefs is None else beliefs
   validation.check_shape("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
-  root = check_node("root", tree, 0 if root is None else root)
-  current = root if current is None else check_node("current", tree, current)
+  root = 0 if root is None else root
+  root, current = (
+    jnp.asarray(validation.integers(name, node, 0, tree.num_nodes - 1, ndim=0))
+    for name, node in (("root", root), ("current", root if current is None else current))
+  )
   if validation.is_concrete(tree, nodes, root, current):
     above = int(current)
     while above > int(root):  # a node's number is larger than those above it
@@ -100,9 +90,7 @@ def _start_by_rules(
   validation.check_shape("beliefs", beliefs, shape, "(P, H)")
   possible = np.ones(shape, bool) if possible is None else possible
   validation.check_shape("possible", possible, shape, "(P, H)")
-  if not isinstance(path, jax.Array):
-    path = jnp.asarray(validation.integers("path", path, -1, 2**31 - 1, ndim=1), jnp.int32)
-  validation.check_shape("path", path, (path.size,), "(D,)")
+  path = jnp.asarray(validation.integers("path", path, -1, 2**31 - 1, ndim=1), jnp.int32)
   if validation.is_concrete(state, possible, path, beliefs):
     followed = [action for action in path.tolist() if action >= 0]
     last = game.state_after(followed, start=np.asarray(state), field="path")

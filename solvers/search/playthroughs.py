@@ -25,7 +25,7 @@ import numpy as np
 
 from games import CHANCE, PADDING, Game, PublicTree, build_public_tree
 from games.tabulate import check_tree_of, children_of
-from solvers import tuning
+from solvers import tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
@@ -332,10 +332,8 @@ def sample_playthroughs(
   Raises:
     ValueError: a number is out of range.
   """
-  if num_playthroughs < 1:
-    raise ValueError(f"num_playthroughs={num_playthroughs} must be a positive integer")
-  if num_iterations < 2 or num_iterations % 2:
-    raise ValueError(f"num_iterations={num_iterations} must be a positive even number")
+  validation.check_integer("num_playthroughs", num_playthroughs)
+  validation.check_even("num_iterations", num_iterations)
   children = children_of(agent.tree, agent.game.num_actions)
   sums, done, key = start.sums.copy(), start.count, start.key
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
