@@ -86,7 +86,7 @@ class MarkedProblem(PlacesProblem):
     return Sweep(self.split(values), root, (None, self.from_parents(1, player, values)))
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
-    rows = above[_parents(self.tree.structure)]
+    rows = above[self.tree.structure.parents[1:]]
     if self.tree.infostate_parent is None:
       return rows
     return jnp.concatenate(
@@ -100,7 +100,7 @@ class MarkedProblem(PlacesProblem):
     if self.tree.infostate_parent is not None:
       pieces = [(i, rows[a - 1 : b - 1]) for i, a, b in self._levels()]
       rows = jnp.concatenate([lower(self.tree, i, player, x, maximum=maximum) for i, x in pieces])
-    parents = _parents(self.tree.structure)
+    parents = self.tree.structure.parents[1:]
     return reduce_gathered(parents, rows, self.tree.num_nodes, maximum=maximum)
 
   def _levels(self) -> list[tuple[int, int, int]]:
@@ -113,12 +113,6 @@ def leaf_places(structure: TreeStructure) -> np.ndarray:
   """Returns the places of a marked problem's leaves among the nodes: `[L]`."""
   levels = zip(structure.offsets, structure.levels)
   return np.concatenate([x + np.arange(level.num_inner + level.num_leaves) for x, level in levels])
-
-
-def _parents(structure: TreeStructure) -> np.ndarray:
-  """Returns the parent of each node but the first: `[N - 1]`."""
-  levels = zip(structure.offsets, structure.levels[1:])
-  return np.concatenate([start + level.parents for start, level in levels])
 
 
 def marked_problem(
@@ -154,7 +148,7 @@ def with_nodes(problem: MarkedProblem, present: Array) -> MarkedProblem:
   tree, places = problem.tree, problem.rows
   there = jnp.asarray(present) & (jnp.asarray(tree.kind) != PADDING)
   exists = there[:, None].astype(tree.dtype)
-  parents = _parents(tree.structure)
+  parents = tree.structure.parents[1:]
   below = reduce_gathered(parents, exists[1:], tree.num_nodes, maximum=True)
   frontier = (exists[places] > 0) & (below[places] <= 0)
   return dataclasses.replace(problem, exists=(exists[:1], exists[1:]), frontier=frontier[:, 0])

@@ -16,7 +16,7 @@ import numpy as np
 from games import CHANCE, PADDING, TERMINAL, Game, PublicTree, build_public_tree, stack_trees
 from games.arrays import checked
 from games.public_tree import Array, walk
-from games.template import Templates, fill, fill_states, node_features
+from games.template import fill, fill_states, node_features
 
 
 class FoundSubgames(NamedTuple):
@@ -75,7 +75,7 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
 def stages_fit(game: Game) -> bool:
   """Says whether a table may hold the subgames of a game's stages; counts them without trees."""
   roots, before = 1, game.stages(game.initial_state()[None])  # before: where each state came from
-  for first, states, kind, parent, _, child, _ in walk(game, game.initial_state(), merge="game"):
+  for first, states, kind, parent, _, child in walk(game, game.initial_state(), merge="game"):
     stage = game.stages(states)
     roots += int(((kind != TERMINAL) & (stage != before)).sum())
     if roots > _MAX_SUBGAMES:
@@ -310,7 +310,7 @@ class TemplateStage(Stage):
     node_features: whether `features_at` answers, static.
   """
 
-  rules: Templates = dataclasses.field(metadata=_STATIC)
+  rules: Any = dataclasses.field(metadata=_STATIC)
   number: int = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
@@ -349,7 +349,7 @@ class TemplateSubgames:
     node_features: whether stages answer `features_at`, static.
   """
 
-  rules: Templates = dataclasses.field(metadata=_STATIC)
+  rules: Any = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
   @functools.cached_property
