@@ -282,9 +282,10 @@ def node_values(tree: PublicTree, policy: Array) -> np.ndarray:
   Raises:
     ValueError: the tree is cut off or has hidden moves, or `policy` is none.
   """
-  check_whole(tree, policy, None)
+  validation.check_unstacked(tree)
   if tree.infostate_parent is not None:
     raise ValueError("tree has hidden moves; AIVAT is for games whose infostates never change")
+  check_whole(tree, policy, None)
   return np.asarray(_node_values(tree, jnp.asarray(policy, tree.dtype)))
 
 
