@@ -44,10 +44,7 @@ def make_case(name):
 
 
 def jitter_payoffs(game, seed=0):
-  """Gives `game` payoffs without ties, in place: no two moves are worth exactly the same.
-
-  Between moves of equal value rounding decides, and two correct programs may then part.
-  """
+  """Gives `game` payoffs without ties, in place: no two moves are worth exactly the same."""
   rng = np.random.default_rng(seed)
   tables = np.asarray(game.payoffs(), float)
   tables = tables + rng.normal(scale=0.3, size=tables.shape)
@@ -78,14 +75,7 @@ fast_to_compile = functools.partial(jax.jit, compiler_options={"xla_backend_opti
 
 @functools.partial(fast_to_compile, static_argnames=("algorithm", "leaf_values"))
 def run(tree, beliefs, num_updates, averaging=None, params=None, *, algorithm, leaf_values=None):
-  """Runs `algorithm` for `num_updates`, player 0 first, as `solve` does.
-
-  `num_updates` is traced, and so is `averaging` if it is given to replace the algorithm's own
-  (fictitious play only): one program then serves many tests.
-
-  Returns:
-    Current policy and average policy, `[N, H]`, and root values `[P, H]`.
-  """
+  """Runs `algorithm` for `num_updates`, player 0 first, as `solve` does."""
   tree = jax.tree.map(jnp.asarray, tree)
   if averaging is not None:
     algorithm = dataclasses.replace(algorithm, averaging=averaging)

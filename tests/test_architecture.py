@@ -78,10 +78,7 @@ def modules_of(folder: Path) -> Modules:
 
 
 def imports_of(source: str, known: Iterable[str] = ()) -> set[str]:
-  """Returns the names of the modules that a module imports, for types alone too and anywhere in it.
-
-  `from a import b` is an import of `a.b` if that is among the `known` modules, else of `a`.
-  """
+  """Returns the modules that a module imports: `a.b` of `from a import b` if `known`, else `a`."""
   found = set()
   for node in ast.walk(ast.parse(source)):
     if isinstance(node, ast.Import):
@@ -108,11 +105,7 @@ def upward_imports(layer: str, source: str) -> set[str]:
 
 
 def upward_rooms(layer: str, graph: Mapping[str, set[str]]) -> set[tuple[str, str]]:
-  """Returns the imports between rooms of `layer` that point up its list of rooms.
-
-  Raises:
-    ValueError: a room is not in the list.
-  """
+  """Returns the imports between rooms of `layer` that point up its list of rooms."""
 
   def rank(module: str) -> int:
     parts = module.split(".")

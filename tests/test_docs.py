@@ -1,8 +1,4 @@
-"""Runs every Python block of the README, docs/ and notebooks, and looks up the code they name.
-
-The blocks of a page run in order in one namespace. A block marked `text` right after one marked
-`python` is what the latter prints, numbers to the digits shown give or take one in the last.
-"""
+"""Runs every Python block of the README, docs/ and notebooks, and looks up the code they name."""
 
 import ast
 import contextlib
@@ -136,10 +132,7 @@ def anchors(text: str) -> set[str]:
 
 
 def wrong_commands(text: str) -> list[str]:
-  """Returns modules and flags of a page's commands, and files, that do not exist.
-
-  A paragraph that names a commit tells of that commit's commands.
-  """
+  """Returns modules and flags of a page's commands, and files, that do not exist."""
   wrong = []
   for paragraph in re.split(r"\n\s*\n", text):
     if re.search(r"\bcommit `?[0-9a-f]{7}", paragraph):

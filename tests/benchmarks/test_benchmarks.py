@@ -148,9 +148,6 @@ def test_a_first_use(capsys, monkeypatch):
   assert f"error: own in {first_use._ROOT} failed:" in capsys.readouterr().err
 
 
-# The benchmarks of agents print what their pages quote.
-
-
 def lines(capsys):
   return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
@@ -199,9 +196,6 @@ def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
   assert (tmp_path / "runs.png").stat().st_size > 5_000
   with pytest.raises(ConfigError):
     figures.main((tmp_path,), tmp_path / "other.png")
-
-
-# What the studies of poker read and draw; what they measure is in docs/results/poker.md.
 
 
 @pytest.fixture

@@ -97,9 +97,6 @@ def test_samplers_are_beside_those_of_open_spiel(x64):
   assert external["mean"] + 2 * external["error"] < outcome["mean"]  # control: these differ
 
 
-# Gadgets: an estimate is what the blueprint gets, a spread the rest.
-
-
 @pytest.mark.slow
 def test_estimates_end_where_a_best_response_begins(x64):
   searcher = 0

@@ -62,9 +62,6 @@ def test_random_games_pass(seed):
   check_game(RandomGame(seed))
 
 
-# Controls: each mistake must fail the check with a sentence that names it.
-
-
 def broken(game, method, change):
   """Returns a game whose `method` gives what `change` makes of it and of its arguments."""
 
@@ -185,9 +182,6 @@ def test_a_game_is_one_file(tmp_path):
   assert "game='one_file_more' is unknown" in run().stderr
   (package / "rules" / "one_file_more.py").write_text(NEW_FILE)
   assert run().stdout.strip() == "kuhn_poker"
-
-
-# Leduc with other bets: the usual game unchanged, sizes and lists by hand, bad lists refused.
 
 
 LEDUC_5 = ((0.5, 1, 2, 4, 8), (1, 2, 4, 8, 16))

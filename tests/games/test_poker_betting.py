@@ -145,9 +145,6 @@ def test_bad_betting_gets_one_sentence(make, message):
   assert "\n" not in str(error.value)
 
 
-# The self-improver's rule: the thesis's numbers, the mapping's midpoint, a gap by hand.
-
-
 def test_numbers_of_the_thesis():
   assert midpoint(0, 1) == pytest.approx(1 / 3)
   assert midpoint(0, 1 / 3) == pytest.approx(1 / 7)

@@ -28,9 +28,6 @@ def test_liars_dice_has_one_node_for_every_sequence_of_bids(num_dice, num_faces,
   assert tree.num_infostates == num_faces**num_dice
 
 
-# Controls: one array changed in one place must fail the comparison with the histories.
-
-
 def change(name, where, to):
   def changed(tree):
     array = np.array(getattr(tree, name))
@@ -112,9 +109,6 @@ def test_control_changed_leaves_are_refused(name):
     check_public_tree(game, tree, histories, depth=2)
 
 
-# Trees are counted before they are built.
-
-
 class Endless(games.KuhnPoker):
   """Kuhn poker in which nobody may stop; `branches` moves lead on."""
 
@@ -168,9 +162,6 @@ def test_a_game_without_end_is_refused():
   for branches, said in ((1, "has not ended after 10000 public actions"), (300, "more than")):
     assert said in sentence_of(games.build_public_tree, Endless(branches))
     assert games.build_public_tree(Endless(branches), depth=1).num_nodes == 1 + branches
-
-
-# Games in tables: the same trees, the same names, and rules that JAX can run.
 
 
 MADE = {

@@ -91,9 +91,6 @@ def test_bets_are_what_the_float_formula_gives():
     np.testing.assert_array_equal(found, np.floor(highest * (1 + 2 * fraction) + 0.5))
 
 
-# Controls: rules that are not the same everywhere must be refused, with a sentence that says which.
-
-
 def is_numpy(found):
   return isinstance(found, np.ndarray)
 

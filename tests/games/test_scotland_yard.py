@@ -183,9 +183,6 @@ def test_exploitability_on_paths_is_that_on_stations(x64):
   )
 
 
-# Rules on maps drawn for them.
-
-
 def names(game, history):
   legal = game.legal_actions(game.state_after(history)[None])[0]
   return [game.action_name(a) for a in np.flatnonzero(legal)]

@@ -61,10 +61,7 @@ def fill_all(game, number, states):
 
 
 def walk(game, number_of_walks=WALKS, seed=0):
-  """Follows hands, some all-in and some for few chips.
-
-  Yields each template's number, and states and filled trees there.
-  """
+  """Follows hands, some all-in and some for few chips."""
   rules, rng = game.templates(), np.random.default_rng(seed)
   states = np.array(rules.starts(jax.random.key(seed), number_of_walks), np.int32)
   rounds = np.zeros(number_of_walks, int)

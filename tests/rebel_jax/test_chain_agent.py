@@ -60,10 +60,7 @@ def without_search(monkeypatch):
 
 
 def all_choices(agent, histories, promises=1.0) -> np.ndarray:
-  """Returns the agent's policy at all decisions, `[N, M, H]`, each come to in a game of its own.
-
-  What its searches promise the other player is taken times `promises`.
-  """
+  """Returns the agent's policy at all decisions, `[N, M, H]`, each come to in a game of its own."""
   game, policy = agent.searcher.game, np.zeros(histories.moves.shape)
   dealt = np.argmax(game.prior() > 0, axis=1)
   for node in np.flatnonzero(histories.kind < games.CHANCE).tolist():

@@ -305,9 +305,6 @@ def test_pretrained_networks(tmp_path, monkeypatch):
     checkpoint.load_pretrained("spoilt", tmp_path)
 
 
-# Metrics as TensorBoard event files, and what a run says of itself.
-
-
 def events(folder) -> list:
   """Returns the events of all files in order: records of length, sum, data and sum."""
   event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")

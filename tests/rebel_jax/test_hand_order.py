@@ -10,13 +10,7 @@ from games.poker import Deck
 from games.poker.cards import evaluate
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import get_preset
-from rebel_jax.networks.poker import (
-  CardNetwork,
-  PokerValueNetwork,
-  Table,
-  order_hands,
-  standing,
-)
+from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, order_hands, standing
 from rebel_jax.networks.value import OrderedNetwork, PolicyNetwork, ValueNetwork
 from rebel_jax.training.setup import make_network, make_policy_network
 from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
@@ -132,9 +126,6 @@ def test_both_players_see_one_board():
   assert (wrong.order != network.apply(params, turned[1], method="encode").order).any()
 
 
-# Networks that see infostates in an order of each public state, against plain ones.
-
-
 H, ROWS = 5, 12
 SIZES = dict(hidden_layers=2, width=16, belief_roots=1)
 
@@ -186,9 +177,6 @@ def test_the_order_of_leduc_is_that_of_showdowns():
   # Control: in the game's own order a pair may stand anywhere.
   own = game.payoffs()[1][np.ix_(np.arange(1, 6), np.arange(1, 6))]
   assert (np.tril(own) < 0).any()
-
-
-# How hands stand on the cards shown, against one pair of hands at a time.
 
 
 def pairwise(board, other, *, blockers=True):

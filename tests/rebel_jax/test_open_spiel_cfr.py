@@ -1,25 +1,4 @@
-"""The same algorithms in OpenSpiel, iteration by iteration, to rounding in float64.
-
-The correspondence, which holds for every solver of OpenSpiel that is compared here:
-
-- Its iteration updates both players, player 0 first (or both at once); ours updates one. Players
-  alternate alike: player 1's k-th update is against player 0's policy after its k-th update.
-- Its k-th iteration adds to the average the policies from *before* their update, so after k
-  iterations the average holds the policies after 0 to k - 1 updates. Ours holds the newest policy
-  too, so it holds the same ones after k - 1 updates a player: 2 (k - 1) of our iterations. What
-  its last iteration does to the regrets shows in its current policy only, which is ours after 2 k.
-- Weights in the average agree term by term: it weighs iteration t by 1 in CFR, by t in CFR+ and
-  Linear CFR and by t^gamma in discounted CFR; we weigh the policy after j updates by
-  (j + 1)^averaging, with t = j + 1. Its CFR+ averages linearly, ours quadratically unless told
-  otherwise: `cfr_plus(averaging=1)`.
-- Discounts of regrets agree: both multiply after adding the t-th regrets, by t^alpha / (t^alpha +
-  1) where the sum is positive. It matches the next policy to the discounted sums and we to those
-  before the discount, which is the same policy: positive sums share one factor.
-- Where nothing was reached the average is uniform on both sides.
-- Its fictitious play (XFP) responds to both averages at once and counts the new responses, so k of
-  its iterations are 2 k of ours with `alternating=False`. It answers a tie with one of the best
-  moves and we with all of them alike; games without ties agree.
-"""
+"""The same algorithms in OpenSpiel, iteration by iteration, to rounding in float64."""
 
 import pyspiel
 import pytest
@@ -32,6 +11,8 @@ from tests import harness
 from tests.harness import run
 from tests.random_efg import random_efg
 
+# After k of its iterations OpenSpiel's average holds the policies after 0 to k - 1 updates; ours
+# holds the newest too: k - 1 updates a player. Its XFP answers both averages at once.
 COUNTS = (1, 2, 3, 5, 8, 16, 32)
 TOLERANCE = 1e-10  # rounding grows in 32 iterations to some 1e-13
 

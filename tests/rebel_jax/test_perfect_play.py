@@ -53,10 +53,7 @@ def test_a_run_learns_tic_tac_toe():
 
 @pytest.fixture
 def scripted(monkeypatch):
-  """Returns a maker of self-play whose searches find a script's policy, by action.
-
-  Who moves second expects to win `worth`.
-  """
+  """Returns a maker of self-play whose searches find a script's policy, by action."""
 
   def make(script=(1.0,) * 9, worth=0.0, **settings):
     def search(ground, about, keys, active, *, how, rounds, params):

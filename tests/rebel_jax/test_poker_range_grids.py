@@ -67,9 +67,6 @@ def test_nodes_without_a_range_are_refused(case):
     range_grids.range_grid(game, tree, never, raised)
 
 
-# Beliefs and policies along a line of play, and their picture.
-
-
 LINES = [("kuhn_poker", (1, 0)), ("rock_paper_scissors", ())]  # which has a hidden move
 
 

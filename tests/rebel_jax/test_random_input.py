@@ -1,7 +1,4 @@
-"""Random bad input, by the thousand: one clear sentence each, and nothing else.
-
-The slow tier draws more, and other examples every time.
-"""
+"""Random bad input, by the thousand: one clear sentence each, and nothing else."""
 
 import contextlib
 import io

@@ -172,9 +172,6 @@ def test_from_one_device_to_many_and_back(tmp_path):
   assert [(c["step"], c["num_devices"]) for c in about["commands"]] == [(0, 1), (4, many), (6, 1)]
 
 
-# The replay buffer: what is sampled is what was added, long rows to 16 bits.
-
-
 LONG = 1_326
 
 

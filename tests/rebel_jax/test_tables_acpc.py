@@ -68,9 +68,6 @@ def test_malformed_lines_are_refused_in_one_sentence(line, message):
   assert "\n" not in str(error.value)
 
 
-# Matches over TCP.
-
-
 def over_tcp(rules, players, **settings):
   """Plays a match of two clients; returns the result, both clients' and the log."""
   log = []
@@ -302,9 +299,6 @@ def test_the_hands_of_the_protocol_s_examples():
   assert played == [1_250, 20_000]  # three eights, and a straight to the king
   answers = [f"{line.strip()}:{end}\r\n" for line, (*_, end) in zip(lines, EXAMPLES) if end]
   assert dealer.heard == HELLO + "".join(answers).encode()
-
-
-# The commands.
 
 
 def test_the_dealer_deals_to_the_players_of_the_other_command(capsys):

@@ -77,9 +77,6 @@ def test_duplicate_hands_take_out_luck():
     play_chip_match([AlwaysCall(rules), AlwaysCall(rules)], rules, num_hands=3)
 
 
-# Players of trees.
-
-
 class Checked(UniformPlayer):
   """A uniform player who is told legal actions alone; burns are among those of chance."""
 

@@ -1,15 +1,4 @@
-"""The published and measured numbers that the tabular algorithms must reproduce.
-
-ReBeL, Table 2, the full-game rows, to the digits that the reference program prints: exploitability
-after 1,024 updates, 512 a player. How closely they can be matched differs. Fictitious play breaks
-ties by the last bit, and the reference rounds the probability of winning to float32 (in all rows).
-Linear CFR is chaotic: where two moves are worth nearly the same, the last bit of their regrets
-decides, and runs part from there. So its figures are medians over priors that differ in the last
-bit.
-
-On 2x3f that begins before 64 updates. With exact payoffs we find 0.0324 whatever the prior; with
-the reference's rounding 0.031 to 0.038, and the table's 0.0360 is one draw of these.
-"""
+"""The published and measured numbers that the tabular algorithms must reproduce."""
 
 import functools
 import subprocess
@@ -32,6 +21,7 @@ PARAMETERS = {
   "2x3f": {"num_dice": 2, "num_faces": 3},
 }
 SMALL_FIRST = harness.slow(list(PARAMETERS), *list(PARAMETERS)[1:])
+# Linear CFR is chaotic: figures are medians over priors that differ in the last bit.
 LINEAR_CFR_64 = {"1x4f": 2.226e-2, "1x5f": 2.51e-2, "1x6f": 3.41e-2, "2x3f": 3.60e-2}
 # After 1,024 updates, in the order of the games above, and how closely it can be matched.
 TABLE_2 = {
@@ -61,10 +51,7 @@ def exploitability(tree, policy):
 
 @functools.cache
 def exploitability_after(name, num_updates, algorithm, *, x64=False, num_runs=1):
-  """Returns the exploitability of the average policy after `num_updates`.
-
-  The median of `num_runs` runs, all but the first from priors with other last bits.
-  """
+  """Returns the exploitability of the average policy after `num_updates`."""
   tree = build(name, x64)
   rng = np.random.default_rng(0)
   averaging = None

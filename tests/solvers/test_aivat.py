@@ -1,7 +1,4 @@
-"""AIVAT: unbiased over all deals and paths of a game, and controls that are not.
-
-Expectations are exact sums over histories, in float64, walked by the tests' own enumeration.
-"""
+"""AIVAT: unbiased over all deals and paths of a game, and controls that are not."""
 
 import collections
 import functools
@@ -34,10 +31,7 @@ RUNOUTS = {"all": 2_000, "order": 5, "last": 1}
 
 @functools.cache
 def case(name):
-  """Returns a game, its tree, a random policy, and every way that a hand can go.
-
-  The last is a dictionary from (end, both infostates) to its probability and what player 0 wins.
-  """
+  """Returns a game, its tree, a random policy, and every way that a hand can go."""
   game = GAMES[name]()
   with jax.enable_x64(True):
     tree = games.build_public_tree(game)
@@ -65,13 +59,7 @@ def case(name):
 
 
 def moments(name, known, estimate_of):
-  """Returns the mean of estimates less that of payoffs, and the estimates' variance.
-
-  Args:
-    name: of a case.
-    known: seats whose policy is known.
-    estimate_of: from the node where a hand ended and its infostates, None for those known.
-  """
+  """Returns the mean of estimates less that of payoffs, and the estimates' variance."""
   _, _, _, ways = case(name)
   seat = known[0]
   mass, truth = collections.Counter(), 0.0
@@ -247,9 +235,6 @@ def test_what_is_refused():
   hidden = games.build_public_tree(games.make("rock_paper_scissors"))
   with pytest.raises(ValueError, match="hidden moves"):
     solvers.metrics.node_values(hidden, np.ones((hidden.num_nodes, hidden.num_infostates)))
-
-
-# Shares of the pot, the value function of hold'em without a tree.
 
 
 def test_values_of_hands_are_those_of_all_boards():

@@ -9,12 +9,7 @@ import pytest
 
 import games
 import solvers
-from solvers.search.batch import (
-  beliefs_at_leaves,
-  sample_stop,
-  search_batch,
-  spread_stops,
-)
+from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
 from solvers.search.starts import explore, leaf_probabilities, sample_leaf, search_starts
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels

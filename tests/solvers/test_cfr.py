@@ -51,10 +51,7 @@ def errors(steps, algorithm, tree, edges, beliefs, **leaves):
 
 @pytest.mark.parametrize(("case", "name"), CASES)
 def test_every_update_matches_the_referee(case, name, x64):
-  """Policies, averages and root values after each update, from beliefs with zeros.
-
-  Payoffs are jittered: where moves are worth exactly the same, rounding decides between them.
-  """
+  """Policies, averages and root values after each update, from beliefs with zeros."""
   game, root, tree, beliefs = build(case, jitter=True)
   referee = brute_force.Referee(game, root, beliefs)
   steps = list(referee.cfr(NUM_UPDATES, linear=name == "linear"))
@@ -66,11 +63,7 @@ def test_every_update_matches_the_referee(case, name, x64):
 
 @pytest.mark.parametrize(("case", "name"), CASES)
 def test_every_update_follows_from_the_one_before(case, name, x64):
-  """As above with the games' own payoffs and priors, where ties do occur.
-
-  The referee answers each of the solver's policies, so that a tie broken otherwise is no error,
-  but all that follows from it must be right.
-  """
+  """As above with the games' own payoffs and priors, where ties do occur."""
   game, root, tree, _ = build(case)
   beliefs = np.asarray(tree.prior)
   referee = brute_force.Referee(game, root, beliefs)
@@ -235,9 +228,6 @@ def test_with_depth_at_least_the_games_leaves_are_never_asked_about(x64):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
   with pytest.raises(AssertionError, match="asked for leaf values"):
     solvers.solve(games.build_public_tree(game, depth=2), leaf_values=never, **settings)
-
-
-# Controls: mistakes that the comparison above must see.
 
 
 class WeighsRootValuesByBelief(solvers.CFR):

@@ -1,10 +1,4 @@
-"""CFR-AVG (ReBeL, appendix I), both forms, update by update in float64.
-
-Where every leaf is worth a fixed payoff matrix, the counterfactual values of a leaf are linear in
-the opponent's reach, and the modified form's difference of two averages is this iteration's value:
-it must be CFR. The sound form is compared with CFR over histories in which the leaves' payoffs
-are set anew before each update from the beliefs of the averages.
-"""
+"""CFR-AVG (ReBeL, appendix I), both forms, update by update in float64."""
 
 import dataclasses
 import functools
@@ -23,6 +17,8 @@ from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness
 from tests.solvers.test_cfr import matrix_values, scene
 
+# Where leaves are worth fixed payoff matrices, the difference of two averages is this iteration's
+# value, and the modified form is CFR. The sound form is CFR over histories with moving payoffs.
 NUM_UPDATES = 12
 TOLERANCE = 1e-9
 ALGORITHMS = {
@@ -55,11 +51,7 @@ def iterates(tree, beliefs, params, *, algorithm, leaf_values):
 
 @dataclasses.dataclass(frozen=True)
 class Snapped:
-  """A regret rule that takes rounding for zero.
-
-  Where the opponent has not played to, CFR's regrets are exactly zero and all moves alike. As the
-  difference of two averages they are some 1e-17, whose sign would decide.
-  """
+  """A regret rule that takes rounding for zero."""
 
   rule: Any
 
@@ -140,9 +132,6 @@ def test_control_leaves_that_are_not_linear_differ(x64):
 def test_control_a_mistake_in_the_modified_form_is_seen(kind, name, x64):
   plain = ALGORITHMS[name]()
   assert difference("liars_dice_1x3f", plain, kind(plain)) > 1e-3
-
-
-# The sound form.
 
 
 def moving_payoffs(payoffs, beliefs):

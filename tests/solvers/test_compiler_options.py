@@ -84,9 +84,6 @@ def test_inside_a_jit_there_are_no_options():
   assert seen == [Work.PLAIN]
 
 
-# Work on several cores at once comes back in order, and says what went wrong.
-
-
 @pytest.fixture(params=[1, 4])
 def count(request, monkeypatch):
   monkeypatch.setattr(xla, "num_cores", lambda: request.param)

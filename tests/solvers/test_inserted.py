@@ -24,11 +24,7 @@ def setting(name, dtype=np.float64, **parameters):
 
 
 def judges(tree, info, table):
-  """Returns a judgement of public belief states, and the features that it sees.
-
-  Values and logits depend on a number drawn for each state, and values on both beliefs: where two
-  moves were worth the same, rounding would decide between them.
-  """
+  """Returns a judgement of public belief states, and the features that it sees."""
   seen = np.random.default_rng(0).normal(size=(tree.num_nodes, 1))
   info = info._replace(features=np.stack([seen, seen]))
   table.tables = table.tables._replace(info=info)
@@ -46,10 +42,7 @@ def judges(tree, info, table):
 
 
 def difference(marked, grown):
-  """Returns the largest difference between what the two stores found, infinite if of other nodes.
-
-  `marked` is of a tree, `grown` of its tables.
-  """
+  """Returns the largest difference of marked and inserted searches, infinite if of other nodes."""
   there = np.asarray(grown.present)
   nodes = np.asarray(grown.tree.state)[there, 0]
   if set(nodes.tolist()) != set(np.flatnonzero(np.asarray(marked.present)).tolist()):

@@ -76,9 +76,6 @@ def test_the_sum_of_both_players_values_is_zero_and_each_is_shifted_alone():
   assert np.abs(expected.sum(axis=1)).max() > 0.01
 
 
-# Theorem 1 of ReBeL: infostate values are supergradients of the value of a PBS.
-
-
 def game_tree(name):
   parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
   return games.build_public_tree(games.make(name, **parameters)).astype(np.float64)
@@ -92,11 +89,7 @@ def solved(tree, beliefs):
 
 
 def tangent(tree, beliefs, player):
-  """Returns the function of beliefs that is one number a PBS: planes through solved values.
-
-  The value of a PBS is, seen by one player, the least of planes: one for each policy of the other
-  (lemma 1). This one is found from values of whole PBSs around `beliefs` alone.
-  """
+  """Returns the function of beliefs that is one number a PBS: planes through solved values."""
   step, size = 1e-3, tree.num_infostates
   around = [beliefs]
   for infostate in range(size):

@@ -13,14 +13,7 @@ import pytest
 import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
-from games.poker.lines import (
-  boards,
-  expand_policy,
-  make_lines,
-  round_up,
-  shape_of,
-  share_shapes,
-)
+from games.poker.lines import boards, expand_policy, make_lines, round_up, shape_of, share_shapes
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
 from solvers import solve_boards, tuning

@@ -14,12 +14,7 @@ KUHN = games.make("kuhn_poker")
 
 
 def kuhn_matrix(call_with_queen=None, least_bet_with_queen=0.0):
-  """Returns Kuhn poker's payoffs of pure strategies of both players, by its rules as printed.
-
-  A strategy of player 0 is (bet first, call after a bet) for each card, of player 1 (call a bet,
-  bet after a pass). Player 1's call with the queen, or the least bet of player 0 with the queen,
-  may be fixed: strategies then say what the free part of the choice does.
-  """
+  """Returns Kuhn poker's payoffs of pure strategies of both players, by its rules as printed."""
 
   def play(card_0, card_1, bet, call, calls, bets):
     win = 1 if card_0 > card_1 else -1

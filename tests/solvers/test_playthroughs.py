@@ -143,9 +143,6 @@ def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
   assert (np.abs(full - policy).max() < 1e-6) == (shift == 0)
 
 
-# Theorem 3 with exact leaf values: safe search gets better with iterations, unsafe does not.
-
-
 class Search:
   """An agent with exact leaf values, and how exploitable it is found to be."""
 
@@ -175,14 +172,7 @@ class Search:
 
 
 def assert_safe_search_is_safe(search, *, playthroughs, iterations, factor):
-  """Asserts that exploitability falls with both, and that unsafe search stays `factor` above.
-
-  Args:
-    search: the agent.
-    playthroughs: three numbers, rising.
-    iterations: two even numbers, rising.
-    factor: by which unsafe search is more exploitable after the same iterations.
-  """
+  """Asserts that exploitability falls with both, and that unsafe search stays `factor` above."""
   by_playthroughs = [search.exploitability(n, iterations[1]) for n in playthroughs]
   assert by_playthroughs[2] < by_playthroughs[1] / 1.2 < by_playthroughs[0] / 2
   best = by_playthroughs[2]
@@ -206,9 +196,6 @@ def test_searches_below_one_another(name, depth, playthroughs, iterations, facto
   assert_safe_search_is_safe(
     search, playthroughs=playthroughs, iterations=iterations, factor=factor
   )
-
-
-# The oracle itself.
 
 
 @pytest.mark.parametrize("player", [1])

@@ -21,10 +21,7 @@ def test_a_skip_of_theorem_7_changes_no_positive_regret(x64):
 
   @harness.fast_to_compile
   def go(state, node, hand, length, number):
-    """Goes on for `number` of both; player 0 skips a first move for `length`.
-
-    Returns the state, and positive regrets where they are not below the move.
-    """
+    """Goes on for `number` of both; player 0 skips a first move for `length`."""
 
     def at_move(value):
       return (nothing[0], nothing[1].at[node, hand].set(value), *nothing[2:])

@@ -73,9 +73,6 @@ def test_every_route_gives_the_product_of_each_node(name, route, player, x64, mo
   assert np.abs(wanted - np.roll(wanted, 1, axis=0)).max() > 1e-3
 
 
-# Sums over infostates that come from the same one: two ways to add, and where they are needed.
-
-
 @pytest.mark.parametrize("maximum", [False, True])
 def test_one_by_one_is_by_pairs(maximum, x64):
   rng = np.random.default_rng(0)

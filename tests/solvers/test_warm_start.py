@@ -1,9 +1,4 @@
-"""Warm starting (ReBeL, appendix J) against an independent computation over histories, in float64.
-
-The appendix: an exact best response to the policy gives instantaneous regrets at each infostate,
-which count 15 times; the average holds the policy as if it had been played for the first 15
-iterations; CFR goes on as if these had passed.
-"""
+"""Warm starting (ReBeL, appendix J) against a computation over histories, in float64."""
 
 import functools
 
@@ -87,10 +82,7 @@ def matched(sums):
 
 
 def expected_steps(referee, start, power):
-  """Yields the policy and the average after the warm start and after each pair of updates.
-
-  Regrets of iteration k weigh `k ** power`, the policy after k updates `(k + 1) ** power`.
-  """
+  """Yields the policy and the average after the warm start and after each pair of updates."""
   weight = sum(k**power for k in range(1, ITERATIONS + 1))
   regrets = {}
   for player in (0, 1):
