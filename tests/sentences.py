@@ -1,4 +1,6 @@
-"""What calls that are refused say."""
+"""Calls that are refused in one sentence."""
+
+import re
 
 import pytest
 
@@ -11,3 +13,13 @@ def sentence_of(call, *args, **options) -> str:
   assert sentence.strip()
   assert "\n" not in sentence
   return sentence
+
+
+def refused(*cases):
+  """Returns a test of pairs of a call and what its sentence holds."""
+
+  @pytest.mark.parametrize(("call", "message"), cases, ids=[message for _, message in cases])
+  def test(call, message):
+    assert re.search(message, sentence_of(call))
+
+  return test

@@ -230,6 +230,4 @@ def test_rules_for_numpy_run_in_tables_only():
 def test_too_many_public_states_are_refused():
   kuhn = games.make("kuhn_poker")
   assert len(games.tabulate(kuhn, max_states=9).states) == 9
-  with pytest.raises(ValueError, match="more than 8 public states") as error:
-    games.tabulate(kuhn, max_states=8)
-  assert "\n" not in str(error.value)
+  assert "more than 8 public states" in sentence_of(games.tabulate, kuhn, max_states=8)
