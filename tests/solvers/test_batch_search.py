@@ -92,14 +92,6 @@ def test_packed_search_equals_solving_one_by_one(name, algorithm, x64):
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0])
-def test_stopping_iterations_have_the_averages_weights(exponent):
-  stops = np.asarray(sample_stop(jax.random.key(0), (40_000,), 16, exponent))
-  weights = np.arange(1, 9) ** exponent
-  counts = np.bincount(stops, minlength=8) / len(stops)
-  np.testing.assert_allclose(counts, weights / weights.sum(), atol=0.01)
-
-
-@pytest.mark.parametrize("exponent", [0.0, 1.0])
 def test_spread_stops_have_the_same_weights_and_are_even(exponent):
   weights = np.arange(1, 9) ** exponent
   keys = jax.random.split(jax.random.key(0), 4_000)

@@ -7,9 +7,7 @@ import pytest
 
 import games
 import solvers
-from solvers import GTCFR
 from solvers.growing.continual.chain import Left, PublicState, longest_wait, next_start
-from solvers.growing.continual.grounds import history_policies
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
 from tests.hidden_moves import Solved
 from tests.solvers.test_inserted import setting
@@ -120,17 +118,3 @@ def test_best_responses_to_hidden_moves(x64):
   found = [best_response_worth(histories, whole, p) for p in (0, 1)]
   np.testing.assert_allclose(found, solved.best, atol=1e-9)
   assert abs(found[0] - worth[0]) > 1e-3
-
-
-@pytest.mark.slow
-def test_chains_of_hidden_moves_are_hard_to_exploit():
-  """Searches that see the whole game are as good as one solve of it; control: few updates."""
-  histories = public_histories(games.RockPaperScissors())
-  found = []
-  for simulations in (4, 400):
-    search = GTCFR(simulations=simulations)
-    policy = history_policies(histories, search=search)[0]
-    found.append(exploitability_in(histories, policy))
-  game = games.RockPaperScissors()
-  assert found[1] == pytest.approx(Solved(game, game.prior(), 400).best.mean(), abs=2e-3)
-  assert found[0] > 3 * found[1]

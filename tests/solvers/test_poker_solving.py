@@ -111,8 +111,3 @@ def test_polar_range_against_bluff_catcher(polar_case, fraction):
   folding[history[(FIRST_BET, FOLD)]], folding[call] = 1.0, 0.0
   worse = in_units(game, solvers.exploitability(tree, folding, beliefs=beliefs))
   assert worse.pot > 0.05
-
-
-def test_units():
-  game = games.make("turn_endgame_holdem", pot=2_000, big_blind=100)
-  assert in_units(game, 10.0) == (10.0, 0.005, 100.0)

@@ -163,8 +163,6 @@ def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
   beliefs[0, blocked] = 1
   with pytest.raises(ValueError, match=f"player 0's infostate {blocked} weight, which the rules"):
     solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs)
-  with pytest.raises(ValueError, match="beliefs of shape"):
-    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs[:, 1:])
 
 
 def test_training_examples_mask_hands_that_the_other_blocks():

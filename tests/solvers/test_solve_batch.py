@@ -8,6 +8,7 @@ import games
 import solvers
 from solvers.sweeps import pairs
 from tests import harness
+from tests.sentences import refused
 
 ITERATIONS = 16
 LEDUC_ROOTS = ((1, 1, 3), (1, 1, 5), (1, 1, 8), (1, 1, 3, 2))
@@ -124,49 +125,17 @@ def test_initial_policies_are_each_subgame_s_own(x64):
   assert worst(batch, singles[::-1]) > 1e-3
 
 
-def test_works_under_jit_and_vmap(x64):
-  _, tree = kuhn()
-  beliefs = beliefs_for(tree, 6)
-  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": ITERATIONS, "batch_size": 2}
-  plain = solvers.solve_batch(tree, beliefs=beliefs, **settings)
-
-  @jax.jit
-  def jitted(tree, beliefs):
-    return solvers.solve_batch(tree, beliefs=beliefs, **settings)
-
-  np.testing.assert_allclose(jitted(tree, beliefs).root_values, plain.root_values, atol=1e-12)
-  mapped = jax.vmap(lambda b: solvers.solve_batch(tree, beliefs=b, **settings))
-  np.testing.assert_allclose(
-    mapped(beliefs.reshape(2, 3, 2, -1)).root_values.reshape(6, 2, -1),
-    plain.root_values,
-    atol=1e-12,
-  )
+def solve_two(tree=None, change=lambda b: {}):
+  tree = kuhn()[1] if tree is None else tree
+  given = {"beliefs": beliefs_for(kuhn()[1], 2)}
+  given |= change(given["beliefs"])
+  solvers.solve_batch(tree, algorithm=solvers.linear_cfr(), num_iterations=2, **given)
 
 
-def stack_of(tree, size):
-  return games.stack_trees([tree] * size)
-
-
-MISTAKES = {
-  "no beliefs": (lambda tree, b: {"beliefs": None}, "beliefs=None"),
-  "one subgame's beliefs": (lambda tree, b: {"beliefs": b[0]}, r"\(2, 3\).*\(B, P, H\)"),
-  "not a distribution": (lambda tree, b: {"beliefs": b * [[[1.0]], [[2.0]]]}, "subgame 1: beliefs"),
-  "policy of one": (lambda tree, b: {"initial_policy": np.ones((9, 3))}, r"\(B, N, H\)"),
-  "three trees": (lambda tree, b: {"trees": stack_of(tree, 3)}, "2 subgames, but trees for 3"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_are_named(mistake):
-  change, message = MISTAKES[mistake]
-  _, tree = kuhn()
-  beliefs = beliefs_for(tree, 2)
-  arguments = {
-    "trees": tree,
-    "algorithm": solvers.linear_cfr(),
-    "num_iterations": 2,
-    "beliefs": beliefs,
-    **change(tree, beliefs),
-  }
-  with pytest.raises(ValueError, match=message):
-    solvers.solve_batch(arguments.pop("trees"), **arguments)
+test_mistakes_are_named = refused(
+  (lambda: solve_two(change=lambda b: {"beliefs": None}), "beliefs=None"),
+  (lambda: solve_two(change=lambda b: {"beliefs": b[0]}), r"\(2, 3\).*\(B, P, H\)"),
+  (lambda: solve_two(change=lambda b: {"beliefs": b * [[[1]], [[2]]]}), "subgame 1: beliefs"),
+  (lambda: solve_two(change=lambda b: {"initial_policy": np.ones((9, 3))}), r"\(B, N, H\)"),
+  (lambda: solve_two(games.stack_trees([kuhn()[1]] * 3)), "2 subgames, but trees for 3"),
+)
