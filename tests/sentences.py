@@ -23,3 +23,18 @@ def refused(*cases):
     assert re.search(message, sentence_of(call))
 
   return test
+
+
+def run(capsys, main, *arguments):
+  """Returns what a command prints on standard output and on standard error, and its exit code."""
+  code = main([str(x) for x in arguments])
+  return *capsys.readouterr(), code
+
+
+def error_of(capsys, main, *arguments, code=2):
+  """Returns the one line in which a command refuses its arguments."""
+  out, err, found = run(capsys, main, *arguments)
+  assert (out, found) == ("", code), err
+  assert err.startswith("error: ")
+  assert err.count("\n") == 1
+  return err

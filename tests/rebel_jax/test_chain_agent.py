@@ -1,19 +1,15 @@
 """Agents whose searches make their trees: what they play, at the table and in matches."""
 
 import functools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import games
 from games.arrays import one
-from rebel_jax import match as match_command
-from rebel_jax.agents.agent import ChainSearcher, make_searcher
+from rebel_jax.agents.agent import make_searcher
 from rebel_jax.agents.dealer import Dealer, Move
-from rebel_jax.agents.match import UniformPlayer, play_games
-from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config.config import ConfigError, GrowingSearch
+from rebel_jax.config.config import GrowingSearch
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.setup import make_state_network
 from solvers.growing.continual.grounds import history_policies
@@ -21,7 +17,6 @@ from solvers.metrics.histories import public_histories
 from tests import tiny
 
 ROOM = 4
-GLASSES = "scotland_yard", (("rounds", 2),)
 
 
 @pytest.fixture(autouse=True)
@@ -32,31 +27,6 @@ def kuhn_by_rules(monkeypatch):
 
 SEARCH = GrowingSearch(simulations=6, eval_iterations=12)
 untrained = functools.cache(functools.partial(tiny.untrained, preset="pog_kuhn", search=SEARCH))
-
-
-@functools.cache
-def searcher(name, params=()) -> ChainSearcher:
-  """Returns what tests of a game share."""
-  found = make_searcher(untrained(name, params), num_games=ROOM)
-  assert isinstance(found, ChainSearcher)
-  return found
-
-
-@pytest.fixture
-def without_search(monkeypatch):
-  """Lets agents play uniformly, since searches take long to compile; returns who searched."""
-  calls = []
-
-  def search(shared, agents):
-    calls.append([agent.player for agent in agents])
-    count, wide = shared.game.num_moves, shared.game.num_infostates
-    found = SimpleNamespace(
-      policy=np.ones((count, wide)) / count, values=np.full((2, wide), 0.25), left=shared.nothing
-    )
-    return [found for _ in agents]
-
-  monkeypatch.setattr(ChainSearcher, "_search", search)
-  return calls
 
 
 def all_choices(agent, histories, promises=1.0) -> np.ndarray:
@@ -137,31 +107,3 @@ def test_one_play_of_a_table_is_one_play_of_its_game():
   assert dealt[0].max() < 0.09
   with pytest.raises(ValueError, match="action=99 is not legal"):
     Dealer(table).apply(Move(99, 0), rng)
-
-
-def test_matches(without_search, monkeypatch, capsys):
-  """Against uniform play and itself, hands at once in few calls; the same deals score the same."""
-  shared = searcher(*GLASSES)
-  names = {"a": untrained(*GLASSES), "b": untrained("scotland_yard", (("rounds", 3),))}
-  monkeypatch.setattr(checkpoint, "load", names.__getitem__)
-  result = match_command.measure(match_command.Options("a", "uniform", hands=8))
-  assert (result["unit"], result["aivat"]) == ("a game", None)
-  assert result["game"].startswith("games.make('scotland_yard', map_name=Map(")
-  assert all(len(set(players)) == 1 for players in without_search)
-  without_search.clear()
-  match_command.measure(match_command.Options("a", "a", hands=4))
-  assert max(len(players) for players in without_search) > 1
-  with pytest.raises(ConfigError, match="both must play the same game"):
-    match_command.measure(match_command.Options("a", "b", hands=4))
-
-  def payoffs(seed):
-    played = play_games(
-      shared.game,
-      lambda seed: shared.agent(seed=seed),
-      lambda seed: UniformPlayer(shared.game, seed=seed),
-      num_games=8,
-      seed=seed,
-    )
-    return [x.payoff for x in played]
-
-  assert payoffs(1) == payoffs(1) != payoffs(2)

@@ -15,13 +15,14 @@ import rebel_jax
 import solvers
 from rebel_jax import evaluate, open_spiel
 from rebel_jax.agents.agent import make_agent
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.config.config import Config, DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training import replay as replays
 from rebel_jax.training.deep_cfr import DeepTrainer, Traversals, matched
 from rebel_jax.training.setup import make_setup
+from tests.sentences import error_of, refused
 from tests.tiny import rows, trained
 
 TINY = Config().replace(
@@ -193,14 +194,12 @@ def test_a_run_learns_goes_on_bit_by_bit_and_is_measured(tmp_path, capsys):
   moves = {move.action: chance for move, chance in agent.choices().items()}
   row = policy[[measure.tree.history(n)[:1] == (1,) for n in range(9)], 2][1:]
   assert list(moves.values()) == pytest.approx(row.tolist())
-  assert evaluate.main([str(whole), "--playthroughs", "3"]) == 2
-  assert "which has the networks of Deep CFR" in capsys.readouterr().err
-  assert evaluate.main([str(whole), "--seed", "3"]) == 2
-  assert "seed=3 is not for" in capsys.readouterr().err
+  wrong = error_of(capsys, evaluate.main, whole, "--playthroughs", 3)
+  assert "which has the networks of Deep CFR" in wrong
+  assert "seed=3 is not for" in error_of(capsys, evaluate.main, whole, "--seed", 3)
 
 
-def test_what_is_not_allowed():
-  with pytest.raises(ConfigError, match="no setting of the networks of Deep CFR"):
-    TINY.replace(iterations=8)
-  with pytest.raises(ConfigError, match="no tree that is made beforehand"):
-    TINY.replace(game="connect_four").validate()
+test_what_is_not_allowed = refused(
+  (lambda: TINY.replace(iterations=8), "no setting of the networks of Deep CFR"),
+  (lambda: TINY.replace(game="connect_four").validate(), "no tree that is made beforehand"),
+)

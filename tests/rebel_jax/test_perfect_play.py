@@ -10,7 +10,7 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.config.config import REBEL, ConfigError, GrowingSearch
+from rebel_jax.config.config import REBEL, GrowingSearch
 from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training import chain_play
@@ -19,6 +19,7 @@ from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.chain import Found
 from solvers.growing.continual.grounds import RulesGround
 from solvers.growing.gt_cfr import Asked
+from tests.sentences import refused
 from tests.tiny import TINY_PERFECT, rows, trained
 
 GAME = games.TicTacToe()
@@ -234,16 +235,11 @@ def test_agents_are_measured_exactly():
     assert (found["not_lost"] == [1.0]) == (choose is perfect)
 
 
-@pytest.mark.parametrize(
-  ("changes", "sentence"),
-  [
+test_what_does_not_go_together_is_refused = refused(
+  *((lambda x=x: make_setup(TINY.replace(**x)), sentence) for x, sentence in [
     (dict(search=REBEL), "game='tic_tac_toe' cannot be searched by ReBeL"),
     (dict(search=GrowingSearch()), "'tic_tac_toe' is one of perfect information"),
     (dict(game="kuhn_poker"), "game='kuhn_poker' is not one of perfect information"),
     (dict(buffer_size=256), "buffer_size=256 must be at least"),
-  ],
-)
-def test_what_does_not_go_together_is_refused(changes, sentence):
-  with pytest.raises(ConfigError, match=sentence):
-    make_setup(TINY.replace(**changes))
-  make_setup(TINY)  # control
+  ])
+)  # fmt: skip

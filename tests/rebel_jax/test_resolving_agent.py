@@ -142,15 +142,3 @@ def test_a_session_in_the_terminal(at_hand):
   assert re.search(r"after bet: it expects [-+]\d\.\d\d; its policy: .*\d%", text)
   assert "you hold" not in text  # which its searches do not ask
   assert text.count("The agent held") == 2
-
-
-def refused(name, arguments, message, capsys):
-  assert at_the_table(name, *arguments, answers=[]) == ("", 2)
-  err = capsys.readouterr().err
-  assert message in err
-  assert err.count("\n") == 1
-
-
-def test_flags_of_rebels_searches_are_refused(at_hand, capsys):
-  refused(at_hand, ["--iterations", "8"], "iterations=8 is not for", capsys)
-  refused(at_hand, ["--simulations", "6", "--per-update", "4"], "simulations=6 must be", capsys)

@@ -13,7 +13,6 @@ import pytest
 
 from rebel_jax import train as cli
 from rebel_jax.config.config import Config
-from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import run as run_module
 from rebel_jax.runs.display import CLOSED_PIPE, Interrupted, RunError, Signals
 from rebel_jax.runs.metrics import Pace
@@ -203,21 +202,6 @@ def test_a_run_whose_time_does_not_suffice_is_made_shorter(
     resumed = train(config.replace(max_seconds=None), dataclasses.replace(options, resume=True))
     assert resumed.row["step"] == 40
     assert clock.decay_steps == 40 * config.learn_steps
-
-
-def test_evaluations_are_planned_with(tmp_path, monkeypatch):
-  """Of 700 s 500 are gone after step 20: a run of 30 steps saves the evaluation there."""
-  clock = Clock(monkeypatch)
-  measure = Evaluator.measure
-
-  def timed(*arguments, **keywords):
-    clock.now += 100.0
-    return measure(*arguments, **keywords)
-
-  monkeypatch.setattr(Evaluator, "measure", timed)
-  config, options = tiny(tmp_path, examples=320, max_seconds=700.0, evaluate_every=80)
-  assert train(config, options, started=0.0).row["step"] == 30
-  assert clock.decay_steps == 30 * config.learn_steps
 
 
 # 100 steps.
