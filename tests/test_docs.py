@@ -205,7 +205,6 @@ def public_names() -> dict[str, list[str]]:
 
 
 def test_the_site_lists_every_package_that_has_public_names():
-  """`mkdocs build`, in `.ci/run`, checks that every name is rendered."""
   layers = ("games", "solvers", "rebel_jax")
   packages = [path.parent for x in layers for path in (ROOT / x).rglob("__init__.py")]
   public = [path for path in packages if "__all__ = [" in (path / "__init__.py").read_text()]

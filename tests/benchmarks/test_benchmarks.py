@@ -183,7 +183,6 @@ def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
 
 @pytest.mark.slow
 def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
-  """A line for each run in its game's panel; a folder that is no run ends in a sentence."""
   pytest.importorskip("matplotlib")
   drawn, save = [], figures.save_picture
   monkeypatch.setattr(

@@ -85,8 +85,6 @@ def test_rules_are_those_of_open_spiel(name, number):
 
 
 def test_control_other_rules_are_seen():
-  """A komi that is another, a line that does not count, moves that repeat a board."""
-
   class OnlyKo(games.Go):
     def legal(self, state):
       _, free = self._placed(state[: self.num_points], state[-3] + 1)

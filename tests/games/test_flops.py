@@ -129,7 +129,6 @@ def test_a_deal_of_one_flop_of_each_class_is_worth_what_all_flops_are(x64):
 
 @pytest.mark.slow
 def test_all_in_hands_are_worth_what_they_are_on_all_boards(x64):
-  """On average over flops and over a turn and a river drawn after each."""
   game = make_game(ranks="TQKA", flops=5)
   rules = game.templates()
   state = game.state_after((FIRST_BET + game.bets.num_slots, CALL))  # all-in, and called

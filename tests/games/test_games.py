@@ -59,7 +59,6 @@ def test_every_registered_game_is_checked_here():
 
 @pytest.mark.parametrize("seed", harness.slow(range(20), *range(6, 20)))
 def test_random_games_pass(seed):
-  """Hidden moves, private and public chance and changing infostates, all at once."""
   check_game(RandomGame(seed))
 
 

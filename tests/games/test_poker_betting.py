@@ -39,7 +39,6 @@ def test_sizes_as_players_write_them():
 
 @pytest.mark.parametrize(("pot", "behind"), [(201, 900), (35, 4_000)])
 def test_geometric_sizes_end_with_all_chips_in(pot, behind):
-  """The same fraction of the pot, bet and called on two rounds."""
   game = games.make(
     "turn_endgame_holdem", pot=pot, stack=pot // 2 + behind, big_blind=1, bets="e / -"
   )
@@ -104,7 +103,6 @@ def test_stacks_below_the_blinds_are_all_in():
 
 
 def test_rounds_may_be_without_bets():
-  """In spots of other programs too, the last round or all of them."""
   for bets, raises in (("-|50%", [False, True]), ("50%|-", [True, False]), ("-", [False, False])):
     game = games.make("turn_endgame_holdem", board="3s7hTdKs", bets=bets)
     lines = (), ("check", "check", "burn", "deal 2c")

@@ -89,7 +89,6 @@ def test_an_evaluator_without_the_wheel_is_found_out(monkeypatch):
 
 
 def test_small_decks_rank_as_the_whole_deck_does():
-  """A card's number differs between decks; its strength does not."""
   small = Deck(ranks="89TJQKA", suits="sd")
   rows = np.array(list(itertools.combinations(range(small.num_cards), 5)), np.int32)
   whole = np.array([DECK.parse(small.names(row)) for row in rows], np.int32)

@@ -79,7 +79,6 @@ def exact(tree, ours, theirs) -> float:
 
 @pytest.mark.parametrize("name", SLOW_LAST)
 def test_an_agent_plays_the_searching_policy(name):
-  """In both seats, against an opponent that the difference to another policy shows against."""
   tree, policy = searching(name)
   game = untrained(name).config.make_game()
   best = [solvers.best_response(tree, policy, player=p)[1] for p in (0, 1)]

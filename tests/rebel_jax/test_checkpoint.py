@@ -189,7 +189,6 @@ def test_cut_short_and_resumed_is_as_never_cut(tmp_path, monkeypatch, cut):
 
 
 def test_longer_searches_late_in_a_run(tmp_path, capsys):
-  """They begin at their step, resumed or not, and nothing before it knows of them."""
   longer, trained_folder = {"late_iterations": 32}, trained()
   capsys.readouterr()
   train(*tiny(tmp_path / "late", **longer), display=Display())
@@ -206,7 +205,6 @@ def test_longer_searches_late_in_a_run(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_killed_at_any_moment(tmp_path):
-  """Also while it saves, which it does after every chunk: nothing is lost and nothing doubled."""
   folder, reference = tmp_path / "killed", tmp_path / "whole"
   long = as_flags(examples=16_000, evaluate_every=8_000, checkpoint_every=1e-6)
   command = [sys.executable, ROOT / "train.py", "--output-dir"]

@@ -80,7 +80,6 @@ def test_paper_presets_hold_appendix_e():
 
 @pytest.mark.parametrize("cls", [Config, Command, evaluate.Options, play.Options])
 def test_every_setting_says_what_is_allowed(cls):
-  """In a group or not, by its annotation."""
   assert all(is_checked(hint) for _, hint in leaves(cls))
 
 

@@ -119,7 +119,6 @@ def test_other_weights_are_no_linear_cfr():
 
 
 def test_traversals_are_fair():
-  """Their mean is the expectation of all; drawn moves as likely as the policy says."""
   setup = make_setup(TINY.replace(lanes=10_000, buffer_size=2**15), 1)
   table, play = setup.table, setup.trainer.self_play
   policy = jax.random.dirichlet(jax.random.key(1), jnp.ones(2), (4, 3)).swapaxes(1, 2)
@@ -164,7 +163,6 @@ def test_a_memory_keeps_each_item_equally_often(add):
 
 
 def test_a_run_learns_goes_on_bit_by_bit_and_is_measured(tmp_path, capsys):
-  """As it does unstopped; OpenSpiel scores its policy as the command does."""
   whole = trained("deep", TINY)
   options = RunOptions(output_dir=str(tmp_path))
   train(TINY, options, stop=lambda step: True)

@@ -17,7 +17,6 @@ from tests.tiny import TINY, rows, trained
 
 
 def test_one_json_object_that_agrees_with_the_run(capsys):
-  """Measured as the run measured itself, the same network gets the same number."""
   final = rows(trained())[-1]
   same = ["--playthroughs", final["playthroughs"], "--iterations", final["iterations"]]
   same += ["--seed", TINY.seed + final["step"], "--unsafe", "--json"]
@@ -46,7 +45,6 @@ def test_one_json_object_that_agrees_with_the_run(capsys):
 
 
 def test_an_evaluation_that_was_cut_short_goes_on(capsys, monkeypatch, tmp_path):
-  """Kept playthroughs and those to come make the number of an evaluation that was not."""
   monkeypatch.setattr(playthroughs, "_MAX_FRONTIER", 4)  # batches of two
   settings = ["--iterations", 8, "--seed", 3, "--json"]
   whole = json.loads(run(capsys, evaluate.main, trained(), "--playthroughs", 6, *settings)[0])

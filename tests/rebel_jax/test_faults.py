@@ -55,7 +55,6 @@ def refuses(folder, sentence, **changes):
 
 
 def test_what_a_kill_leaves_is_removed_and_nothing_else(tmp_path, monkeypatch):
-  """Neither when a run goes on nor when it prunes its checkpoints."""
   others = [
     "backup_best", "lightning_v1", "123", "00000001", "mine.orbax-checkpoint-tmp", "4.orbax-tmp",
   ]  # fmt: skip
@@ -87,7 +86,6 @@ def test_what_a_kill_leaves_is_removed_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_saves_that_fail_and_saves_of_the_same_step(copy, monkeypatch):
-  """What was on disk stays; of the same arrays only what is said of them is written anew."""
   newest = checkpoint.checkpoints_of(copy)[-1]
   setup = make_setup(tiny(copy)[0])
   state = checkpoint.restore(newest, setup.trainer.init(setup.table, 5, setup.mesh), setup.mesh)
@@ -259,8 +257,6 @@ def test_exploitability_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
   ids=["device", "host", "another"],
 )
 def test_memory_that_does_not_suffice(copy, monkeypatch, error, expected):
-  """It is not damage of a checkpoint, and no other error is taken for it."""
-
   def full(*_, **__):
     raise error
 
@@ -287,8 +283,6 @@ def test_memory_that_does_not_suffice(copy, monkeypatch, error, expected):
   ids=str,
 )
 def test_exit_codes(ends, code, tmp_path, monkeypatch, capsys):
-  """As docs/runs.md lists them; what went wrong is one line on standard error."""
-
   def end(*_, **__):
     if isinstance(ends, BaseException):
       raise ends

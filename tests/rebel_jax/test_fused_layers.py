@@ -106,7 +106,6 @@ def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_a_step_of_training_searches_with_it(fused):
-  """In the loop of every search, once for each player; learning does without."""
   setup = make_setup(TINY.replace(fused_network=fused), 1)
   init = functools.partial(training._init, setup.trainer, 1)
   state = jax.eval_shape(lambda seed: init(setup.table, seed), jnp.asarray(0))

@@ -27,7 +27,6 @@ def of(kind):
 
 
 def test_a_run_learns_kuhn_poker():
-  """Its searching agents are several times harder to exploit than those of a fresh network."""
   final = rows(of("growing"))[-1]
   assert final["seeds"] == 3
   assert final["exploitability_min"] <= final["exploitability_mean"] <= final["exploitability_max"]
@@ -64,7 +63,6 @@ def test_other_searches_are_other_agents(capsys):
 
 @pytest.mark.parametrize("kind", ["perfect", pytest.param("growing", marks=pytest.mark.slow)])
 def test_runs_go_on_bit_by_bit(kind, tmp_path):
-  """Stopped after its first row and resumed, a run ends with the same parameters."""
   options = RunOptions(output_dir=str(tmp_path))
   train(RUNS[kind], options, stop=lambda step: True)
   assert rows(tmp_path)[-1]["step"] == RUNS[kind].schedule.report_every

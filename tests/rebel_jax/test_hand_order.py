@@ -92,7 +92,6 @@ def make(kind):
 
 @pytest.mark.parametrize("kind", ["standing", "policy"])
 def test_a_network_answers_alike_where_suits_have_other_names(kind):
-  """Beliefs renamed with the board give the same answers for the renamed hands."""
   network, params = make(kind)
   shown = boards(5)
   beliefs = np.random.default_rng(1).dirichlet(np.ones(len(HANDS)), (len(shown), 2))
@@ -111,7 +110,6 @@ def test_a_network_answers_alike_where_suits_have_other_names(kind):
 
 
 def test_both_players_see_one_board():
-  """Hands are ordered once for both, and what each sees of the betting stays its own."""
   network, params = make("value")
   shown = jnp.asarray(boards(5), jnp.float32)
   paid = jax.random.uniform(jax.random.key(1), (2, len(shown), 8))
@@ -140,7 +138,6 @@ def rows():
 
 @pytest.mark.parametrize("answers", [1, 3])
 def test_it_is_a_plain_network_of_rearranged_infostates(answers):
-  """Beliefs are put in order by hand, and the plain network's answers back."""
   public, orders, beliefs = rows()
   ordered = OrderedNetwork(answers * H, places=H, **SIZES)
   plain = ValueNetwork(answers * H, **SIZES)

@@ -75,7 +75,6 @@ def test_it_learns(optimizer, learning_rate):
   ("shape", "platform"), [((12, 5), "cpu"), ((5, 12), "gpu"), ((7, 7), "cpu"), ((3, 3), "gpu")]
 )
 def test_muon_is_optaxs(shape, platform, monkeypatch):
-  """Only the order of its products is another, and zeros around matrices on an accelerator."""
   monkeypatch.setattr(tuning, "platform", lambda: platform)
   with jax.enable_x64(True):
     params = {"matrix": jnp.ones(shape), "vector": jnp.ones(3), "still": jnp.ones(shape)}
@@ -136,7 +135,6 @@ def test_errors_of_values(size, expected):
 
 
 def test_errors_of_policies():
-  """One infostate always takes the first action; nothing is known of the other."""
   policies = jnp.array([[[255, 0], [0, 0]]], jnp.uint8)
   examples = policy.PolicyExamples(*map(jnp.array, ([[0.0]], [[0.0] * 4], [[1, 1]])), policies)
   predicted = jnp.array([[[0.75, 0.5], [0.25, 0.5]]])

@@ -64,7 +64,6 @@ def test_identical_players_who_never_draw_win_exactly_nothing(name, parameters):
 
 
 def test_chance_is_the_same_however_the_players_get_there():
-  """Cards by pair and by how many were dealt before, where players part in between."""
   game = games.make("leduc_poker")
   tree = games.build_public_tree(game)
   one, other = (policy_of(tree, seed, deterministic=False) for seed in (1, 2))
@@ -112,7 +111,6 @@ def test_one_json_object(capsys):
 
 
 def test_ctrl_c_keeps_whole_parts(capsys, monkeypatch):
-  """Not the hands of a part that ended first: they are of other lengths than the rest."""
   monkeypatch.setattr(command, "_PART", 8)
   games_of, parts = match.play_games, iter(range(2))
 
@@ -131,7 +129,6 @@ def test_ctrl_c_keeps_whole_parts(capsys, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("opponent", ["itself", "always_fold"])
 def test_whole_holdem(opponent, capsys, monkeypatch):
-  """Rounds that are made where play leads, on a small deck: raw and by AIVAT without a tree."""
   network = untrained(STREETS, monkeypatch)
   # As of games too large for tables, and for a solution.
   monkeypatch.setattr(agent_module, "made_on_device", lambda *_: True)

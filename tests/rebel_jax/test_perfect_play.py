@@ -40,7 +40,6 @@ TINY = TINY_PERFECT.replace(
 
 @pytest.mark.slow
 def test_a_run_learns_tic_tac_toe():
-  """Its searching agents lose less than those of a fresh network."""
   final = rows(trained("tic_tac_toe", TINY))[-1]
   assert final["seeds"] == 4
   assert final["not_lost_min"] <= final["not_lost_mean"] <= final["not_lost_max"] <= 1.0
@@ -99,7 +98,6 @@ def test_moves_follow_the_policy_explore_and_are_greedy_in_the_end(scripted):
 
 
 def test_who_expects_to_lose_resigns(scripted):
-  """A game that is given up begins anew."""
   for settings, expected in (
     (dict(worth=0.95, resign_below=0.9), 1.0),
     (dict(worth=0.85, resign_below=0.9), 0.0),  # controls: not so badly, and never
@@ -156,7 +154,6 @@ def payoff_after(states):
 
 
 def test_outcomes_are_learned_of_what_was_visited(scripted):
-  """Each decision of a game that ended, with what its mover came to; none of a resigned one."""
   play = scripted(num_lanes=16, td1_share=1.0, most_moves=9)
   examples, ended = games_of(play, 20)
   assert len(ended) > 30
@@ -207,7 +204,6 @@ def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
 
 
 def test_agents_are_measured_exactly():
-  """By recursion in Python; and who plays without mistake loses nothing."""
   exact = solvers.metrics.minimax(GAME)
   known = {tuple(s): v for s, v in zip(exact.states.tolist(), exact.values)}
 

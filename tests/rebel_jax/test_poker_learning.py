@@ -129,7 +129,6 @@ def make_network():
 
 
 def test_card_network():
-  """Hands that the board blocks are worth nothing; values grow with the pot they are learned in."""
   game, subgames, network = tiny_game(), tiny_subgames(), make_network()
   rivers = [s for s in subgames.states if game.stages(s[None])[0] == 2]
   features = jnp.asarray(game.features(np.stack(rivers), 0), jnp.float32)

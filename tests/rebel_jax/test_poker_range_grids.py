@@ -27,7 +27,6 @@ def case():
 
 
 def test_grid_counts_every_hand_once(case):
-  """Against a sum over hands, one after the other."""
   game, tree, policy = case
   children = {tree.history(n): n for n in range(tree.num_nodes)}
   node = children[(FIRST_BET, FIRST_BET)]  # player 0 was raised

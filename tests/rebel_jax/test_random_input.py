@@ -82,8 +82,6 @@ JUNK = st.recursive(
 
 @tiers(300, 20_000)
 def test_configurations(number):
-  """Each is allowed, and then survives JSON, or refused with a sentence that names a field."""
-
   def holds(changes):
     try:
       config = TINY.replace(**changes)
@@ -220,8 +218,6 @@ ARRAYS = st.one_of(
 
 @tiers(40, 10_000)
 def test_beliefs_and_policies(number):
-  """What is not refused is what it should be: finite, of the right shape, summing to one."""
-
   def holds(drawn):
     try:
       validation.check_beliefs(TREE, drawn)
@@ -247,7 +243,6 @@ def test_beliefs_and_policies(number):
 
 
 def test_the_controls_fail():
-  """What is let through, and what is no sentence, is noticed."""
   with pytest.raises(AssertionError):
     is_sentence(ValueError("two\nlines"))
   with pytest.raises(AssertionError):

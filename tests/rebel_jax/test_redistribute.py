@@ -78,7 +78,6 @@ def test_buffers_hold_the_same_by_age(before, after, fill):
 
 @pytest.mark.parametrize("fill", [5, 8, 21])
 def test_the_oldest_are_overwritten_first(fill):
-  """Also after the buffers were dealt out anew."""
   dealt = redistribute.redistribute_replay(make_replay([fill] * 4, 8), 2)
   buffer = jax.tree.map(lambda x: jnp.asarray(x[1]), dealt)
   before = by_age(dealt, 1)
@@ -155,7 +154,6 @@ print(json.dumps(rows(sys.argv[1])))
 
 @pytest.mark.slow
 def test_from_one_device_to_many_and_back(tmp_path):
-  """Nothing learned, no example and no game is lost, and the run goes on to its end."""
   many = 8
 
   result = subprocess.run(

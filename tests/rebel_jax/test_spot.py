@@ -162,7 +162,6 @@ def test_close_sizes_merge_and_short_stacks_may_go_all_in():
 
 
 def test_equity_by_hand():
-  """A set of queens against kings and a broadway straight on the river."""
   made = spot.solve(
     spot.Spot("QhJs7d4c2s", "QdQc,3d3c", "KsKh,AhAs:0.5", 10, 5, "a"),
     target=50.0,
@@ -205,7 +204,6 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 
 
 def test_the_command_starts_without_what_networks_need():
-  """Flax and Optax are loaded by the names of `rebel_jax` that need them."""
   loaded = "sorted({'chex', 'flax', 'optax'} & {*sys.modules})"
   program = f"""import sys, rebel_jax.spot
 assert {{*rebel_jax.__all__}} <= {{*dir(rebel_jax)}}
@@ -217,7 +215,6 @@ print({loaded})"""
 
 
 def test_rows_of_hands_and_kinds_add_up(solved):
-  """Shares of all hands, of each kind and of the cell add up, and means are the range's."""
   study = Study(solved).at("bet 66")
   for player in (0, 1):
     whole, hands = study.row("", player), study.hands(player)
@@ -264,7 +261,6 @@ def solved_deck():
 
 
 def test_next_cards_and_a_whole_solution(turn):
-  """On a turn: a row for each river, whose hands have the values of that node."""
   study = Study(turn).at("check, check")
   rows = study.cards()
   assert [row.name.split()[0] for row in rows] == list(study.moves)
@@ -306,7 +302,6 @@ def test_a_table_is_written_as_lines_of_either_kind(tmp_path, solved, capsys):
 
 @pytest.mark.parametrize("rake", [0.0, 5.0])
 def test_a_hand_against_the_solution(solved, rake):
-  """Both shares are the pot less its rake, and the solution makes moves of its policy alone."""
   raked = dataclasses.replace(solved.spot, rake=rake)
   made = dataclasses.replace(solved, spot=raked, game=raked.game())
   for seed in range(12):
@@ -333,7 +328,6 @@ def test_a_hand_against_the_solution(solved, rake):
 
 
 def test_the_explorer(solved):
-  """Keys walk the tree, a grid fits into 80 columns, and other sizes are solved."""
   wanted = []
 
   def solve(other, progress):
@@ -385,7 +379,6 @@ def rows():
 
 
 def test_ctrl_c_keeps_the_rivers_so_far(monkeypatch):
-  """A call, which nothing ends on the way, has as many rivers as cores solve side by side."""
   calls, kept = [], []
 
   def solve_batch(lines, **_):
@@ -538,7 +531,6 @@ ACTIONS += ["p2 cbr 20", "p1 cc", "d db Qc", "p1 cc", "p2 cc", "d db 2s", "p1 cc
 
 
 def test_hands_that_were_played_become_spots(tmp_path, capsys):
-  """Pot and shorter stack are those when the street begins; an overbet is the other's stack."""
   path = tmp_path / "hand.txt"
   path.write_text(HAND)
   assert history.read_history(str(path)) == ("Td9d6hQc", 6.5, 46.75, "bet 46.75, fold")
@@ -566,7 +558,6 @@ def test_hands_that_were_played_become_spots(tmp_path, capsys):
 
 
 def test_chips_may_have_decimals(solved, tmp_path, capsys):
-  """A spot in hundredths is the same one, and everything shown and kept is in its own chips."""
   parts = dataclasses.replace(solved.spot, pot=2.01, stack=9.0, bets="0.66c,a / 2.5x")
   whole = dataclasses.replace(solved.spot, bets="66c,a / 2.5x")
   ours, theirs = (spot.solve(x, target=5.0) for x in (parts, whole))
@@ -639,7 +630,6 @@ def test_altered_solutions_are_refused(solved, tmp_path):
 
 
 def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
-  """A solution that ends at a look, and rows of the boards before."""
   look = spot.Display.show
 
   def show(self, what, *rest):

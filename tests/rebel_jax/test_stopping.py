@@ -47,7 +47,6 @@ def call_sizes(monkeypatch, most=None, before=lambda step: None):
 
 
 def test_calls_are_about_a_second_long(tmp_path, monkeypatch):
-  """Here steps seem to take a quarter of a second each, and later four seconds."""
   clock, slow = [0.0], [0.25]
   taken = call_sizes(monkeypatch)
   timed = Trainer.run
@@ -66,8 +65,6 @@ def test_calls_are_about_a_second_long(tmp_path, monkeypatch):
 
 
 def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch):
-  """It is looked at within a call or two, and the row is resumed in the middle."""
-
   def interrupt(step):
     if step == 3:
       os.kill(os.getpid(), signal.SIGHUP)
@@ -93,7 +90,6 @@ def test_a_second_signal_does_what_it_did_before():
 
 
 def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys):
-  """Nothing is there to save, so nothing is written."""
   init = Trainer.init
 
   def interrupted(self, *arguments):
@@ -110,7 +106,6 @@ def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys):
 
 
 def test_standard_output_that_is_closed(tmp_path, monkeypatch, capsys):
-  """As by `train.py | head -2`."""
   (reader, writer), said = os.pipe(), []
 
   def head():
@@ -131,7 +126,6 @@ def test_standard_output_that_is_closed(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("ends", [Interrupted, RunError("the exploitability is nan"), None])
 def test_all_processes_leave_an_evaluation_alike(ends, monkeypatch):
-  """Only the first measures; each of them asks it as often, and ends as it does."""
   row = {"exploitability": 0.1}
 
   def measure(self, final):

@@ -84,7 +84,6 @@ def test_figures_of_table_2(name):
 
 
 def test_control_other_ways_to_count_miss_the_table():
-  """1,024 updates of each player, half as many of each, and quadratic weights are all seen."""
   name, vanilla = "1x4f", solvers.vanilla_cfr()
   for num_updates in (2048, 512):
     assert exploitability_after(name, num_updates, vanilla) != table_2(name, vanilla)
@@ -111,7 +110,6 @@ def test_float32_is_near_float64_for_64_updates_and_of_its_order_later(name):
 
 
 def test_solve_reaches_the_table():
-  """The front door, compiled as users compile it."""
   tree = build("1x4f")
   solution = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=64)
   found = float(solvers.exploitability(tree, solution.average_policy))
@@ -123,7 +121,6 @@ def test_solve_reaches_the_table():
   [("kuhn_poker", -1 / 18, 512), ("leduc_poker", -0.0856, 2048), ("rock_paper_scissors", 0, 512)],
 )
 def test_game_values(game, value, num_iterations):
-  """Player 0's value, both of the average policy and as the mean of the iterations' values."""
   tree = games.build_public_tree(games.make(game))
   solution = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=num_iterations)
   marginals = solvers.root_marginals(tree, tree.prior)

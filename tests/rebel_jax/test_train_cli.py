@@ -146,7 +146,6 @@ def test_every_field_is_explained(capsys, monkeypatch):
 
 @pytest.mark.parametrize("command", [cli, evaluate, play])
 def test_help_names_what_is_registered(command, capsys, monkeypatch):
-  """From the registries: what is registered later is named too."""
   monkeypatch.setenv("COLUMNS", "100")
 
   def named() -> set[str]:
@@ -217,7 +216,6 @@ def test_one_command_starts_and_resumes(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_job_of_two_processes_is_requeued(tmp_path):
-  """As SLURM starts them, ends them early and starts them again, all by one command."""
   folder = tmp_path / "run"
   flags = as_flags(examples=20_000, buffer_size=2_048, evaluate_every=0)
   command = [sys.executable, ROOT / "train.py", *flags, "--output-dir", folder]
@@ -252,7 +250,6 @@ def test_a_job_of_two_processes_is_requeued(tmp_path):
 
 @pytest.mark.slow
 def test_from_one_process_to_two_and_back(tmp_path):
-  """Two commands, one run: the first writes and shows it, and the run goes on to its end."""
   folder = tmp_path / "run"
   train(*tiny(folder), stop=lambda step: step >= 4)
   with socket.socket() as free:

@@ -125,7 +125,6 @@ def test_examples_are_public_belief_states(name):
 
 @pytest.mark.parametrize("name", GAMES)
 def test_examples_hold_the_values_of_a_solve(name):
-  """What the packed batch finds is what `solvers.solve` finds for each subgame by itself."""
   setup, params, steps = played(name)
   algorithm, iterations = solvers.linear_cfr(), setup.config.search.iterations
   roots = jnp.concatenate([lanes.roots for lanes, _ in steps])
@@ -155,7 +154,6 @@ def test_examples_hold_the_values_of_a_solve(name):
 
 
 def test_lanes_are_chosen_from_the_turn_on_up_to_capacity_and_rows():
-  """Lanes beyond a stage's capacity or rows wait, which changes nothing for the others."""
   table = stack_subgames(find_subgames(games.make("kuhn_poker"), depth=1))
   choose = jax.jit(choose_lanes, static_argnums=1)
 
@@ -174,7 +172,6 @@ def test_lanes_are_chosen_from_the_turn_on_up_to_capacity_and_rows():
 
 
 def test_games_go_on_and_end_alike_with_less_room():
-  """Over many steps lanes with room for half of them play the same mix of subgames."""
   setup = make_setup(TINY)
   settings = setup.trainer.self_play
   (layer,) = settings.layers

@@ -225,7 +225,6 @@ def test_what_is_refused():
 
 
 def test_values_of_hands_are_those_of_all_boards():
-  """Shares at the start against a count over all boards, one pair of hands after another."""
   game = GAMES["flop"]()
   shares = solvers.metrics.PotShares(game).prepare()
   hands = game.hole_cards

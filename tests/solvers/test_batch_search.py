@@ -112,7 +112,6 @@ def test_spread_stops_have_the_same_weights_and_are_even(exponent):
 
 
 def test_leaf_probabilities_against_enumeration():
-  """Leduc: private cards that exclude each other and, from this root, a chance outcome."""
   game = games.make("leduc_poker")
   tree = games.build_public_tree(game, root=(1,), depth=2)
   beliefs = jnp.asarray(tree.prior)

@@ -43,7 +43,6 @@ def scene(case, seed, zeros):
 @pytest.mark.parametrize("zeros", [0.0, 0.4])
 @pytest.mark.parametrize("case", CASES)
 def test_measures_of_random_policies_match_the_referee(case, zeros, x64):
-  """Random policies, some of whose moves are never played, from beliefs with zeros."""
   referee, tree, edges, beliefs, policy, array = scene(case, 1, zeros)
   values, best, responses, exploitability = measure(tree, array, beliefs)
   expected = referee.expected_values(policy)

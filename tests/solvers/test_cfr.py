@@ -46,7 +46,6 @@ def errors(steps, algorithm, tree, edges, beliefs, **leaves):
 
 @pytest.mark.parametrize(("case", "name"), CASES)
 def test_every_update_matches_the_referee(case, name, x64):
-  """Policies, averages and root values after each update, from beliefs with zeros."""
   game, root, tree, beliefs = build(case, jitter=True)
   referee = brute_force.Referee(game, root, beliefs)
   steps = list(referee.cfr(NUM_UPDATES, linear=name == "linear"))

@@ -31,7 +31,6 @@ def actions_between(tree, above, node):
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
 def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promises(name, x64):
-  """Of random known states; what the searcher expects is promised to nobody."""
   tree, _, table = setting(name)
   start_of = jax.jit(lambda *x: next_start(table, *x))
   rng, places = np.random.default_rng(0), jnp.asarray(table.tables.info.child)
@@ -99,7 +98,6 @@ def test_best_responses_are_those_in_the_tree(name, x64):
 
 
 def test_best_responses_to_hidden_moves(x64):
-  """As in a whole tree by insertion; rock, paper and scissors by hand."""
   game = games.RockPaperScissors()
   histories = public_histories(game)
   assert len(histories.kind) == 5

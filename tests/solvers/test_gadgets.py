@@ -67,7 +67,6 @@ def test_gadgets_in_a_batch_and_under_vmap(x64):
 
 @pytest.mark.parametrize("gadget", [Maxmargin(1)])
 def test_a_search_hands_on_what_the_next_one_must_promise(gadget):
-  """Rock-paper-scissors move by move: unsafe search answers anything, a gadget as it must."""
   algorithm = solvers.with_gadget(solvers.cfr_plus(), gadget)
   game = games.make("rock_paper_scissors")
   top = games.build_public_tree(game, depth=1)

@@ -42,7 +42,6 @@ def test_all_of_a_tree_is_plain_cfr(name, alternating, x64):
 
 
 def test_rounds_get_the_numbers_of_their_keys():
-  """Also where they are drawn in several lots; each round has its own."""
   search, steps, rounds = GTCFR(simulations=4, per_update=2), 3, 40
 
   def take(numbers, carry):

@@ -25,7 +25,6 @@ def test_an_accelerator_answers_all_rows_at_once(accelerator):
 
 @pytest.mark.parametrize("number", [9, 300])
 def test_only_what_is_wanted_is_answered(number):
-  """Packed rows come back to their places, and lanes are packed together."""
   most = only_what_is_wanted(number)
   assert most < 3 * number or number < 300
 
@@ -58,7 +57,6 @@ def only_what_is_wanted(number):
 
 
 def test_each_question_is_as_likely_to_be_kept():
-  """Of three updates with one, two and three leaves: six questions."""
   _, tree, info = setting("liars_dice", np.float32, num_dice=1, num_faces=2)
   inner = [level.num_inner for level in tree.structure.levels]
   problem_of = jax.jit(lambda x: marked_problem(tree, info, jnp.asarray(0), tree.prior, x))
@@ -88,7 +86,6 @@ def test_each_question_is_as_likely_to_be_kept():
 
 
 def test_games_go_on_by_the_policy_and_the_deal():
-  """Their ends are as likely as enumeration says; a uniform move now and then changes that."""
   game, tree, _ = setting("kuhn_poker", np.float32)
   rules = jax.tree.map(jnp.asarray, tree_ground(game, tree).rules)
   slots = np.asarray(rules.tables.info.child)

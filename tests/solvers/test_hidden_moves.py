@@ -80,7 +80,6 @@ def referees_policy(game, tree, policy, root):
 
 @pytest.mark.parametrize("case", harness.slow(CASES, "near", "glasses", "hexagons"))
 def test_stations_are_as_good_as_paths(case, x64, no_ties):
-  """The same game values in every update, and equally good answers to the average policies."""
   city, rounds = CASES[case]
   game = games.make("scotland_yard", map_name=city, rounds=rounds, remembers=False)
   edges = [edge[:2] for edge in city.edges]

@@ -85,7 +85,6 @@ def test_both_stores_find_the_same(name, search, leaves, x64):
   ("name", "level"), [("kuhn_poker", 1), pytest.param("leduc_poker", 4, marks=pytest.mark.slow)]
 )
 def test_both_stores_resolve_alike(name, level, x64):
-  """From a state inside the game, down a path, with what the opponent is promised."""
   tree, info, table = setting(name)
   here = np.arange(tree.num_nodes) >= tree.structure.offsets[level]
   root = int(np.flatnonzero(here & (tree.kind < games.CHANCE))[0])
@@ -137,7 +136,6 @@ def search_tic_tac_toe(search, network, params, game=None, compiled=True):
 
 
 def test_states_of_one_infostate_are_asked_once(x64, monkeypatch):
-  """An answer kept and scaled is what asking again would give, and priors are the network's."""
   network, params = likes(0)
   search = GTCFR(simulations=60, children=1)
   once = search_tic_tac_toe(search, network, params)

@@ -118,7 +118,6 @@ def assert_refused(call, right, name, junk):
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: getattr(call, "__qualname__", str(call)))
 def test_another_kind_of_object_gets_a_sentence(call):
-  """In place of each argument in turn, but where it may be anything."""
   for name, junk in itertools.product(CALLS[call].keys() - FREE, JUNK):
     assert_refused(call, CALLS[call], name, junk)
 
@@ -219,7 +218,6 @@ OTHERS = {
 
 @pytest.mark.parametrize("call", OTHERS, ids=lambda call: getattr(call, "__qualname__", str(call)))
 def test_poker_and_play_say_what_they_take(call):
-  """Also of numbers: NaN, and integers as strings."""
   right = OTHERS[call]
   for name, junk in itertools.product(right, (*JUNK, float("nan"), {1: 2})):
     assert_refused(lambda **x: listed(call(**x)), right, name, junk)
@@ -373,7 +371,6 @@ test_what_is_not_allowed_gets_one_short_sentence = refused(*REFUSED)
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker", "liars_dice", "tic_tac_toe", "go"])
 def test_states_that_no_play_comes_to_get_one_sentence(game):
-  """No rule ends in numpy's words, whatever a state holds."""
   game, rng = games.make(game), np.random.default_rng(0)
   state = game.initial_state()[None]
   for rule, *others in (("actor",), ("legal_actions",), ("payoff_index",), ("features", 0)):
@@ -396,7 +393,6 @@ OTHERS_STATES = games.make("leduc_poker").initial_state()[None]
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker", "liars_dice", "tic_tac_toe"])
 def test_rules_say_what_they_take(game):
-  """Of numpy's arrays and JAX's; nothing else is taken, such as states of another game."""
   game = games.make(game, **({"bets": ((1, 2), (2,))} if game == "leduc_poker" else {}))
   state, held = game.initial_state(), game.num_infostates
   right = dict(

@@ -116,7 +116,6 @@ def mass(tree, beliefs, player):
 
 @pytest.mark.parametrize(("name", "player"), [("kuhn_poker", 0), ("liars_dice", 1)])
 def test_slopes_of_a_pbs_value_are_infostate_values(name, player, x64):
-  """Values of whole PBSs alone give what `solve` says of each infostate."""
   tree = game_tree(name)
   beliefs = harness.random_beliefs(np.random.default_rng(5), harness.root_possible(tree))
   value = tangent(tree, beliefs, player)

@@ -263,7 +263,6 @@ def test_rivers_at_once_are_as_exploitable_on_their_trees(rivers):
 
 
 def test_exploitability_in_single_precision(rivers):
-  """It is within a hundredth of that in double precision, where little of it is left."""
   game = rivers[0][0]
   lines, columns = make_lines(game)
   gaps = []
@@ -352,7 +351,6 @@ def test_shapes_that_spots_share():
 
 
 def test_rivers_of_a_spot_share_shapes():
-  """Of sixteen boards with other pairs and suits; each shape is a program."""
   cards = np.random.default_rng(0)
   deck = [rank + suit for rank in "9TJQKA" for suit in "shdc"]
   shapes = set[str](), set[str](), set[str]()

@@ -109,7 +109,6 @@ def shares(game, board, weights):
 
 
 def test_against_who_always_calls_it_is_enumeration():
-  """On the river, where the numbers of LBR are exact expectations."""
   game, tree = river()
   policy = prefers(tree, CALL)
   won, mass = shares(game, game.board, np.ones(game.num_infostates))
@@ -134,7 +133,6 @@ def test_against_who_always_calls_it_is_enumeration():
 
 
 def test_the_range_is_what_the_bets_say():
-  """Behind a bet, by Bayes' rule hand by hand; a range that is not updated gives other numbers."""
   game, tree = river()
   policy = random_policy(tree, np.random.default_rng(2), 0.3)
   children = children_of(tree)
@@ -174,7 +172,6 @@ def test_the_range_is_what_the_bets_say():
 
 
 def test_equity_before_the_last_card():
-  """Every board dealt in turn, against hands compared one by one by another program."""
   ranks = "JQKA"
   game = games.make("small_holdem", ranks=ranks, suits="shd", deals=(3, 1, 1), **BLINDS)
   rng = np.random.default_rng(3)

@@ -112,7 +112,6 @@ def test_a_least_frequency(name, x64):
 
 
 def test_bounds_of_one_of_three_moves(x64):
-  """Facing a bet in Leduc poker: fold a fifth, raise a tenth at least, or never raise."""
   tree = games.build_public_tree(games.make("leduc_poker"), root=(1, 2, 1, 5))
   child = children_of(tree)
   after_bet = child[0, 2]

@@ -44,7 +44,6 @@ def test_small_boards_of_connect_four():
 
 
 def test_who_looks_to_the_end_knows_the_values():
-  """And who looks a ply less does not; an end is worth less the later it comes."""
   exact = exact_values()
   late = exact.states[(exact.states > 0).sum(axis=1) == 6]
   values = [look_ahead(GAME, depth)(late) for depth in (3, 2, 0)]

@@ -69,7 +69,6 @@ def test_sizes_of_bets_tell_games_apart(name, one, other):
 
 
 def test_what_is_made_of_a_tree_is_of_its_game():
-  """Places and promises of a game of the same shape."""
   own = games.build_public_tree(GAME)
   for call in (
     lambda: solvers.Placer(own).places(TREE),

@@ -191,7 +191,6 @@ def assert_safe_search_is_safe(search, *, playthroughs, iterations, factor):
   ],
 )
 def test_searches_below_one_another(name, depth, playthroughs, iterations, factor):
-  """Three searches below one another, and public cards."""
   search = Search(name, depth, 64)
   assert_safe_search_is_safe(
     search, playthroughs=playthroughs, iterations=iterations, factor=factor
@@ -200,7 +199,6 @@ def test_searches_below_one_another(name, depth, playthroughs, iterations, facto
 
 @pytest.mark.parametrize("player", [1])
 def test_each_row_is_worth_what_its_subgame_is(player, x64):
-  """Rows of several subgames in one query, against each solved from the path that leads there."""
   game = games.make("kuhn_poker")
   subgames = find_subgames(game, depth=1)
   function, params = search_leaf_values(game, subgames, num_iterations=8)

@@ -166,7 +166,6 @@ def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
 
 
 def test_training_examples_mask_hands_that_the_other_blocks():
-  """Where the other can only hold one hand, no hand that shares a card with it is an example."""
   game = games.make("small_holdem", ranks="QKA", suits="sh", stack=200)
   beliefs = np.full((1, 2, game.num_infostates), 1 / game.num_infostates, np.float32)
   beliefs[0, 1] = np.eye(game.num_infostates)[4]

@@ -82,7 +82,6 @@ class Recall:
 
 @pytest.mark.parametrize("name", ["river", pytest.param("leduc_poker", marks=pytest.mark.slow)])
 def test_targets_are_the_questions_and_the_right_answers(name, x64):
-  """Each decision with the PBS that the policy leads to, the mover's beliefs first."""
   case = Case(name)
   num_actions = case.game.num_player_actions
   targets = jax.jit(policy_targets, static_argnums=3)(
@@ -123,7 +122,6 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
 
 
 def test_targets_ask_what_search_will_ask(x64):
-  """The beliefs on the way down a network's policy are those of its targets."""
   case = Case("river")
   network = case.recall(case.policy)
   arguments = (case.problem, case.features)

@@ -108,7 +108,6 @@ def test_every_kind_of_program(name):
 
 
 def test_hidden_moves_of_an_inserted_tree():
-  """Theirs are sums."""
   assert not products(*insert(games.RockPaperScissors()))
 
 
@@ -144,7 +143,6 @@ TRAINED = {
   "name", [pytest.param(x, marks=[pytest.mark.slow] * (x != "kuhn_poker")) for x in TRAINED]
 )
 def test_a_step_of_training(name, monkeypatch):
-  """With a network in float32: search, sampling, values of inner nodes, examples, learning."""
   if name == "chains":
     monkeypatch.setattr(games.KuhnPoker, "written", False)
 

@@ -54,7 +54,6 @@ def test_a_skip_of_theorem_7_changes_no_positive_regret(x64):
 
 @pytest.mark.slow
 def test_best_responses_prune_what_is_not_played(x64):
-  """CFR with pruned moves solves the game still, by fewer visits; Leduc's moves keep half."""
   tree = games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3))
   problem, one = make_problem(tree, tree.prior), pruning.Sums
   bounds = [pruning.regret_bounds(problem, p) for p in (0, 1)]

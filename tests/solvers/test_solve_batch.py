@@ -51,7 +51,6 @@ def test_one_tree_at_many_beliefs(size, batch_size, x64):
   [(LEDUC_ROOTS[1:], 0), pytest.param(LEDUC_ROOTS[:3], 8192, marks=pytest.mark.slow)],
 )
 def test_stacked_trees(roots, small_level, x64, monkeypatch):
-  """Trees of one shape and of several, with payoffs taken node by node and run by run."""
   monkeypatch.setattr(pairs, "_SMALL_LEVEL", small_level)
   jax.clear_caches()
   game = games.make("leduc_poker")
@@ -66,7 +65,6 @@ def test_stacked_trees(roots, small_level, x64, monkeypatch):
 
 
 def test_leaf_values_see_each_subgame_of_a_batch(x64):
-  """Shared params, features of stacked trees, and pieces that do not divide the batch."""
   game = games.make("liars_dice", num_dice=1, num_faces=2)
   trees = [games.build_public_tree(game, root=root, depth=2) for root in ((), (1,), (1,))]
   stacked = games.stack_trees(trees)

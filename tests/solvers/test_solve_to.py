@@ -25,7 +25,6 @@ ALGORITHMS = {
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_it_goes_on_where_it_was(case, name):
-  """Chunks of 32, 32, ... give what one solve of as many iterations gives."""
   tree, beliefs = case
   looks = []
   found = solvers.solve(

@@ -57,7 +57,6 @@ def _values(tree, policy, iterations):
 
 
 def test_substitutes_of_matrices_are_those_in_closed_form(x64):
-  """The solver's, on trees, against sorted values of moves."""
   matrix = np.random.default_rng(0).uniform(-1, 1, (30, 30))
   tree = games.build_public_tree(games.make("matrix_game", payoffs=matrix.tolist()))
   payoffs = np.zeros(tree.payoffs.shape)

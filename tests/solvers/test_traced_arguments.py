@@ -98,7 +98,6 @@ def test_closures_of_one_program_share_it(compiled):
 
 
 def test_a_closure_is_asked_with_and_without_beliefs_of_values():
-  """Sound CFR-AVG's search asks at two beliefs, its root values at one."""
   sound, steps = solvers.cfr_avg(LINEAR, sound=True), np.linspace(-1, 1, CUT.num_infostates)
 
   def leaf_values(scale, query):

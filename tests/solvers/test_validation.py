@@ -174,7 +174,6 @@ test_one_sentence = refused(*BAD)
   ],
 )
 def test_legal_exponents(exponents, same_as):
-  """Infinite ones too: other members of the family are settings of discounted CFR."""
   assert solvers.discounted_cfr(*exponents) == getattr(solvers, same_as)()
 
 

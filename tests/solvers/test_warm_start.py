@@ -174,7 +174,6 @@ class StartsAtOne(WarmStarted):
 
 
 def test_control_a_mistake_is_seen(x64):
-  """Mistakes show in the (current policies, average policies)."""
   right = solvers.linear_cfr()
   once = SeedsRegretsOnly(right.rule, right.averaging)
   assert errors("kuhn", solvers.warm_started(once), 1)[1] > 1e-3
