@@ -1,7 +1,5 @@
 """Searching many different subgames at once gives what searching them one by one gives."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,7 @@ import pytest
 import games
 import solvers
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
-from solvers.search.starts import explore, leaf_probabilities, sample_leaf, search_starts
+from solvers.search.starts import explore, leaf_probabilities, search_starts
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
@@ -147,23 +145,6 @@ def test_leaf_probabilities_against_enumeration():
   _, mixed, mixed_reach = computed(0, 0.25)
   assert not np.allclose(mixed, expected, atol=1e-4)
   np.testing.assert_allclose(mixed_reach, reach)
-
-
-@pytest.mark.parametrize(
-  ("probabilities", "play_on", "expected"),
-  [
-    ([0.5, 0.0, 0.2], 0.0, [0.5, 0.0, 0.2, 0.3]),
-    ([0.5, 0.0, 0.2], 1.0, [5 / 7, 0.0, 2 / 7, 0.0]),
-    ([0.5, 0.0, 0.2], 0.5, [0.5 / 0.85, 0.0, 0.2 / 0.85, 0.15 / 0.85]),
-    ([0.0, 0.0, 0.0], 1.0, [0.0, 0.0, 0.0, 1.0]),  # there is no leaf to play on to
-  ],
-)
-def test_sampled_leaves_follow_the_probabilities(probabilities, play_on, expected):
-  keys = jax.random.split(jax.random.key(0), 20_000)
-  sample = jax.vmap(functools.partial(sample_leaf, play_on=play_on), (0, None))
-  leaves = np.asarray(sample(keys, jnp.array(probabilities)))
-  counts = np.bincount(leaves, minlength=4) / len(leaves)
-  np.testing.assert_allclose(counts, expected, atol=0.015)
 
 
 @pytest.mark.parametrize(

@@ -192,12 +192,8 @@ def never(params, query):
 
 def test_with_depth_at_least_the_games_leaves_are_never_asked_about(x64):
   game = games.make("kuhn_poker")
-  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": 16}
-  whole = solvers.solve(games.build_public_tree(game), **settings)
-  deep = solvers.solve(games.build_public_tree(game, depth=3), leaf_values=never, **settings)
-  for name in ("average_policy", "current_policy", "root_values"):
-    found, expected = getattr(deep, name), getattr(whole, name)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": 2}
+  solvers.solve(games.build_public_tree(game, depth=3), leaf_values=never, **settings)
   with pytest.raises(AssertionError, match="asked for leaf values"):
     solvers.solve(games.build_public_tree(game, depth=2), leaf_values=never, **settings)
 

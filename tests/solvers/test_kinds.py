@@ -14,9 +14,8 @@ import solvers
 from games import poker
 from games.poker.lines import make_lines
 from games.testing import check_rules
-from rebel_jax.agents import agent, dealer, match, range_grids
+from rebel_jax.agents import dealer, match
 from rebel_jax.spots import report, solved
-from rebel_jax.tables import acpc, chips, players, slumbot
 from solvers import contrib, metrics
 from solvers.contrib.sampling import make_sampler
 from solvers.growing.continual.grounds import tree_ground
@@ -122,49 +121,7 @@ def test_another_kind_of_object_gets_a_sentence(call):
     assert_refused(call, CALLS[call], name, junk)
 
 
-RULES = chips.make_rules()
-SEAT = players.SimpleSeat("always_call", RULES)
-HAND = next(chips.hands_of(RULES, num_hands=1))
-TABLE = chips.ChipTable(RULES, HAND.hole_cards)
-LINE = acpc.write_state(TABLE, 0, 1)
-# Right arguments of hold'em at tables, by name; a line and an answer are strings as well.
-AT_TABLES = dict(
-  board=HAND.board, deals=311, events=[], hand=0, hole_cards=HAND.hole_cards, host="127.0.0.1",
-  line=str(LINE), move=chips.Call(), name="uniform", name_or_run="uniform", names=("A", "B"),
-  num_hands=2, player=SEAT, players=[SEAT, SEAT], port=9, position=0, reply={}, rules=RULES,
-  seat=0, state=LINE, table=TABLE, text="c", winnings=0, off_tree="nearest",
-)  # fmt: skip
-TABLES = (
-  acpc.parse_line, acpc.parse_answer, acpc.read_table, acpc.read_action, acpc.write_action,
-  acpc.write_betting, acpc.write_cards, acpc.write_state, acpc.write_log, acpc.HandFollower,
-  acpc.play_acpc, acpc.MatchDealer, slumbot.write_move, slumbot.read_actions, slumbot.read_reply,
-  slumbot.check_winnings, slumbot.SlumbotClient, chips.make_rules, chips.ChipTable,
-  chips.next_deal, chips.play_hand, chips.play_chip_match, chips.check_writable,
-  chips.write_history, players.SimpleSeat, players.make_chip_player, TABLE.show, SEAT.start,
-)  # fmt: skip
-OF_HANDS = {
-  chips.play_hand: dict(hand=HAND),
-  TABLE.show: dict(cards=HAND.hole_cards[0]),
-  SEAT.start: dict(hole_cards=HAND.hole_cards[0]),
-  players.make_chip_player: dict(rules={}),
-  chips.write_history: dict(
-    table=chips.play_hand([SEAT, players.SimpleSeat("always_call", RULES)], RULES, HAND)
-  ),
-}
-
-
-@pytest.mark.parametrize("call", TABLES, ids=lambda call: call.__qualname__)
-def test_another_kind_of_object_at_a_table(call):
-  right = right_of(call)
-  right |= {name: AT_TABLES[name] for name in right if name in AT_TABLES} | OF_HANDS.get(call, {})
-  for name, junk in itertools.product(right.keys() & AT_TABLES.keys(), (*JUNK, [object()], -7)):
-    if (name, junk) == ("hand", -7):
-      continue  # any number will do
-    if not isinstance(junk, str) or not isinstance(right[name], str):
-      assert_refused(call, right, name, junk)
-
-
-# Poker, spots and agents: for each the arguments that are replaced in turn.
+# Poker and spots: for each the arguments that are replaced in turn.
 DECK = poker.Deck()
 SPOT = solved.Spot("9s9h9dTsTh", "AA", "QQ", 20, 60, "a")
 MADE = solved.prepare(SPOT)
@@ -193,26 +150,11 @@ OTHERS = {
   HOLDEM.with_bet: dict(history=(), chips=1500),
   HOLDEM.state_after: dict(history=()),
   make_lines: dict(spot=SPOT.game()),
-  chips.hands_of: dict(rules=RULES, num_hands=2, seed=0, duplicate=False),
-  TABLE.apply: dict(event=chips.Call(), seat=1),
   solved.prepare: dict(spot=SPOT),
   solved.measure: dict(game=SPOT.game()),
   MADE.find: dict(line=""),
   MADE.children: dict(node=()),
-  report.textures: dict(board="AhKdQs", deck=DECK),
   report.solve_boards: dict(spot=SPOT, boards=["9s9h9dTsTh"], target=5.0, max_iterations=2),
-  agent.make_searcher: dict(policy=None),
-  agent.ChainSearcher: dict(policy=None),
-  match.play_match: dict(game=GAME, first=len, second=len, num_games=4, duplicate=False),
-  match.UniformPlayer: dict(game=GAME, seed=0),
-  match.SimplePlayer: dict(game=HOLDEM, name="uniform"),
-  match.PolicyPlayer(TREE, POLICY).start: dict(player=0, infostate=0),
-  match.PolicyPlayer(TREE, POLICY).observe: dict(action=0),
-  match.summarise: dict(payoffs=[(0, 1.0), (1, 1.0)] * 2, duplicate=False),
-  dealer.Dealer: dict(game=GAME),
-  dealer.same_rules: dict(one=GAME, other=GAME),
-  dealer.child_after: dict(tree=TREE, node=0, action=0),
-  range_grids.own_range: dict(tree=BET_TREE, policy=BET_POLICY, node=0, beliefs=BET_TREE.prior),
 }
 
 
@@ -233,6 +175,10 @@ def at_chance(action):
   table = dealer.Dealer(games.make("leduc_poker"))
   table.state, table.infostates = table.game.state_after((1, 1)), [0, 3]
   table.apply(dealer.Move(action, 0), np.random.default_rng(0))
+
+
+def solve_lines(algorithm, tables):
+  solvers.solve(MADE.lines, algorithm=algorithm, target=1, num_iterations=2, tables=tables)
 
 
 def amounts(states, fractions=None):
@@ -298,6 +244,8 @@ REFUSED = [
     "tables=array.* are",
   ),
   (lambda: ByBoards(CFR, LINES), "tables=array.* must be 'float16' or None"),
+  (lambda: solve_lines(CFR, "int8"), "tables='int8' must be 'float16' or None"),
+  (lambda: solve_lines(solvers.fictitious_play(), "float16"), "are for CFR with turns on lines"),
   (lambda: MADE.line((99,)), r"node=\(99,\) takes action 99 where .* allows"),
   (lambda: MADE.children((99,)), r"node=\(99,\) takes action 99 where .* allows"),
   (lambda: at_chance(99), "action=99 is not legal; legal here: "),

@@ -1,18 +1,11 @@
 """Policy networks in search: what they are asked, what they learn from, where they start search."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
-from rebel_jax.config.config import Config
-from rebel_jax.networks.value import PolicyNetwork, ValueNetwork
-from rebel_jax.training.self_play import Searched
-from rebel_jax.training.targets import policy
-from rebel_jax.training.targets.target import Learner, Networks
 from solvers.search.batch import node_beliefs
 from solvers.search.starts import policy_from_network, policy_targets
 from solvers.search.subgames import find_subgames, stack_subgames
@@ -139,38 +132,3 @@ def test_targets_ask_what_search_will_ask(x64):
   uniform = case.problem.uniform_policy()
   other = targets_of(*arguments, uniform, num_actions)
   assert np.abs(asked - other.query.beliefs).max() > 0.01
-
-
-def test_the_learner_fits_a_known_policy():
-  case = Case("kuhn_poker")
-  num_actions, h = case.game.num_player_actions, case.game.num_infostates
-  trunk = ValueNetwork(num_infostates=num_actions * h, hidden_layers=1, width=64)
-  network = PolicyNetwork(trunk, num_actions)
-  table, active = case.table, jnp.ones(1, bool)
-  average = tuple(level[None] for level in case.policy)
-  searched = Searched(table.trees, table.node_features, case.beliefs[None], active, average, None)
-  # One operation at a time compiles many times as long.
-  make_examples = jax.jit(functools.partial(policy.make_examples, network))
-  found, valid = make_examples(searched)
-  assert not make_examples(searched._replace(active=~active))[1].any()
-  examples = jax.tree.map(lambda x: x[np.asarray(valid)], found)
-  assert examples.policy.dtype == jnp.uint8
-  learner = Learner("adam", 3e-3, 0, 300, len(examples.policy))
-  target = policy.make_target(Config(), case.game, Networks(trunk, network, None), learner)
-  params = jax.jit(target.init)(jax.random.key(0))
-  state, losses = learner.optimizer().init(params), []
-  update = jax.jit(target.update)
-  for _ in range(300):
-    params, state, stats = update(params, state, examples)
-    losses.append(float(stats.loss))
-  assert losses[-1] < 1e-3 < 0.1 < losses[0]
-  answer = np.asarray(jax.jit(network.apply)(params, *examples[:3]))
-  legal = np.asarray(examples.legal)
-  assert not answer[legal == 0].any()
-  np.testing.assert_allclose(answer.sum(axis=1), 1.0, atol=1e-5)
-  # A target that says nothing about an infostate is not learned from.
-  blank = examples._replace(policy=examples.policy.at[:, :, 0].set(0))
-  gradient = jax.jit(jax.grad(target.loss))(params, blank)
-  out = gradient["params"]["trunk"]["out"]["bias"].reshape(num_actions, h)
-  assert not np.asarray(out)[:, 0].any()
-  assert np.asarray(out)[:, 1].any()

@@ -113,17 +113,6 @@ def test_a_closure_is_asked_with_and_without_beliefs_of_values():
   assert np.abs(values(jnp.asarray(2.0)) - jax.jit(values)(1.0)).max() > 0.01
 
 
-def test_a_closure_over_what_is_traced_still_works():
-  params = {"w": jnp.linspace(-1, 1, CUT.leaf_features.shape[-1])}
-  outside = solve(8, CUT, leaf_values=made_anew(1.0), params=params).root_values
-
-  @jax.jit
-  def inside(scale):
-    return solve(8, CUT, leaf_values=made_anew(scale), params=params).root_values
-
-  np.testing.assert_allclose(inside(1.0), outside, atol=1e-6)
-
-
 MEASURES = {
   "exploitability": solvers.exploitability,
   "expected_values": solvers.expected_values,
