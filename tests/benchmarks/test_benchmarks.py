@@ -8,17 +8,7 @@ import numpy as np
 import pytest
 
 import solvers
-from benchmarks import (
-  batch_solve,
-  figures,
-  first_use,
-  match,
-  poker,
-  scaling,
-  table2,
-  tabular,
-  timing,
-)
+from benchmarks import batch_solve, figures, first_use, poker, scaling, table2, tabular, timing
 from benchmarks.studies import poker as poker_study
 from games.poker import Deck
 from rebel_jax import evaluate, flags
@@ -122,8 +112,6 @@ def test_scaling(capsys):
   assert [row["batch"] for row in rows] == [1, 2, 1, 1, 1]
   assert [row["iterations"] for row in rows] == [8, 8, 8, 8, 16]
   assert all(row["milliseconds"] > 0 for row in rows)
-  with pytest.raises(SystemExit, match="axes='time' is unknown; known: batch, tree"):
-    scaling.main(scaling.Options(axes=("time",), game="kuhn"))
 
 
 def test_scaling_over_devices_does_the_same_work(capsys):
@@ -150,17 +138,6 @@ def test_a_first_use(capsys, monkeypatch):
 
 def lines(capsys):
   return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-
-@pytest.mark.slow
-def test_matches(capsys):
-  match.main(match.Options(games=40, iterations=8))
-  rows = lines(capsys)
-  assert [row["opponent"] for row in rows] == list(match.OPPONENTS)
-  assert all(row["games"] == 40 for row in rows)
-  assert rows[0]["mean"] > 0.1  # uniform play loses to almost anyone
-  with pytest.raises(SystemExit, match="opponents='nobody' is unknown"):
-    match.main(match.Options(opponents=("nobody",)))
 
 
 @pytest.mark.slow

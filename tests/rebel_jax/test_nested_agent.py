@@ -10,6 +10,7 @@ from games.poker import BetSizes
 from games.poker.betting import CALL, FIRST_BET
 from solvers import Maxmargin, Resolve
 from solvers.contrib.off_tree import translate
+from tests.sentences import sentence_of
 
 RIVER = {"board": "9hTdQsKhKd", "ranks": "9TJQKA", "suits": "shd", "pot": 100, "big_blind": 2}
 
@@ -85,12 +86,10 @@ def test_translation_where_a_card_is_burned_in_one_tree_only():
 
 
 def test_bets_that_cannot_be_answered_are_refused(spot):
-  def answer(history=(), chips=87, **arguments):
-    solvers.answer_bet(spot.coarse, spot.tree, spot.policy, history, chips, **arguments)
-
-  with pytest.raises(ValueError, match=r"^gadget=None needs whole_decision=True"):
-    answer()
-  with pytest.raises(ValueError, match="^searcher=1, but gadget is for player 0"):
-    answer(gadget=Resolve(0))
-  with pytest.raises(ValueError, match=r"^bet=100 is in the abstraction already"):
-    answer(chips=100, gadget=Maxmargin(1))
+  for chips, gadget, said in (
+    (87, None, "gadget=None needs whole_decision=True"),
+    (87, Resolve(0), "searcher=1, but gadget is for player 0"),
+    (100, Maxmargin(1), "bet=100 is in the abstraction already"),
+  ):
+    given = spot.coarse, spot.tree, spot.policy, (), chips
+    assert said in sentence_of(solvers.answer_bet, *given, gadget=gadget)

@@ -168,27 +168,16 @@ def parsing_only(monkeypatch):
   monkeypatch.setattr(play, "run", lambda *_: None)
 
 
-@tiers(60, 10_000)
-def test_command_lines_of_training(number, parsing_only):
-  presets = st.sampled_from([[], *(["--preset", name] for name in PRESETS)])
-
-  def holds(line):
-    said = run(cli.main, line)
-    if said[0] == 0:
-      assert said[1:] == ("", "", [])
-    else:
-      refused_with_a_sentence(said)
-
-  check(number, command_lines(TINY, first=presets), holds)
+PRESET = st.sampled_from([[], *(["--preset", name] for name in PRESETS)])
+NAME = st.one_of(st.just(["liars_dice_1x4f"]), WORDS.map(lambda word: [word]), st.just([]))
 
 
-@pytest.mark.parametrize("command", [evaluate, play])
-@tiers(150, 4_000)
-def test_command_lines_of_trained_networks(number, command, parsing_only):
-  names = st.one_of(
-    st.just(["liars_dice_1x4f"]), WORDS.map(lambda word: [word]), st.just([])
-  )  # fmt: skip
-
+@pytest.mark.parametrize(
+  ("command", "options", "first"),
+  [(cli, TINY, PRESET), *((x, x.Options(""), NAME) for x in (evaluate, play))],
+)
+@tiers(100, 5_000)
+def test_command_lines(number, command, options, first, parsing_only):
   def holds(line):
     said = run(command.main, line)
     if said[0] != 0:
@@ -196,7 +185,7 @@ def test_command_lines_of_trained_networks(number, command, parsing_only):
     assert "nan" not in said[1].replace("--", "")
     assert said[3] == []
 
-  check(number, command_lines(command.Options(""), first=names), holds)
+  check(number, command_lines(options, first=first), holds)
 
 
 ENTRIES = st.one_of(

@@ -17,7 +17,6 @@ from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
 from rebel_jax.training.targets.value import Examples
-from solvers.half import from_half, to_half
 from tests.tiny import with_devices
 
 ROOT = Path(__file__).parents[2]
@@ -212,11 +211,3 @@ def test_samples_are_what_was_added():
   stored = {name: x.nbytes for name, x in jax.tree.map(jnp.asarray, added).items()}
   half = sum(x.nbytes for x in replay.examples["beliefs"])
   assert half < 1.01 * stored["beliefs"]  # 64 places, 32 of them filled
-
-
-def test_rows_of_zeros_and_without_a_scale_of_their_own():
-  zeros = from_half(to_half(jnp.zeros((2, LONG))))
-  np.testing.assert_array_equal(zeros, 0.0)
-  chips = 1e6 * jax.random.normal(jax.random.key(0), (2, LONG))
-  assert jnp.isfinite(from_half(to_half(chips))).all()
-  assert not jnp.isfinite(chips.astype(jnp.float16)).all()  # what a scale is for

@@ -161,19 +161,6 @@ def test_close_sizes_merge_and_short_stacks_may_go_all_in():
   assert moves("bet 100", add_all_in=34.0) == ["fold", "call", "raise 200"]
 
 
-def test_equity_by_hand():
-  made = spot.solve(
-    spot.Spot("QhJs7d4c2s", "QdQc,3d3c", "KsKh,AhAs:0.5", 10, 5, "a"),
-    target=50.0,
-    max_iterations=32,
-  )
-  table = spot.hand_table(made)
-  assert table.equity[0, made.game.infostate("QdQc")] == pytest.approx(1)
-  assert table.equity[0, made.game.infostate("3d3c")] == 0
-  assert table.equity[1, made.game.infostate("KsKh")] == pytest.approx(0.5)
-  assert spot.hand_table(made, made.find("all-in")).reach.sum() == pytest.approx(2)
-
-
 def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
   solved.save(tmp_path / "kept")
   monkeypatch.setattr(solvers, "solve", None)
@@ -396,16 +383,6 @@ def test_ctrl_c_keeps_the_rivers_so_far(monkeypatch):
     kept.extend(report.solve_boards(made, BOARDS[:1] * 9))
   assert calls == [3, 3]
   assert len(kept) == 3
-
-
-def test_seconds_end_a_flop_on_the_way(monkeypatch, capsys, rows):
-  looks = []
-  monkeypatch.setattr(report, "solve", lambda *_, progress, **__: looks.append(progress(32, 9.0)))
-  monkeypatch.setattr(report, "_row", lambda own: rows[0])
-  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
-  assert spot.main([*given, "--boards", "TdJdQh,9h9d4s", "--max-seconds", "1e-9"]) == 0
-  assert looks == [True]
-  assert "on each of 1 boards" in capsys.readouterr().out
 
 
 def test_boards_of_a_report_are_solved_as_alone(rows, solved):
@@ -646,17 +623,6 @@ def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
   assert spot.main(given[:-2]) == 128 + signal.SIGTERM
   assert "after 32 iterations" in capsys.readouterr().out
 
-  def two_rows(*_, **__):
-    yield from rows_of_two
-    raise KeyboardInterrupt
-
   monkeypatch.setattr(spot.Display, "show", lambda *_: signal.raise_signal(signal.SIGTERM))
   assert spot.main(given) == 128 + signal.SIGTERM  # before there is anything to keep
   assert capsys.readouterr().err.endswith("interrupted\n")
-  monkeypatch.setattr(spot.Display, "show", look)
-
-  rows_of_two = list(report.solve_boards(spot.load(output).spot, BOARDS[:1] * 2, target=20.0))
-  monkeypatch.setattr(report, "solve_boards", two_rows)
-  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
-  assert spot.main([*given, "--boards", ",".join(BOARDS)]) == 130
-  assert "on each of 2 boards" in capsys.readouterr().out
