@@ -22,46 +22,16 @@ LAYERS = ("games", "solvers", "rebel_jax")
 # package's own `__init__` may import all of them.
 ROOMS = {
   "solvers": [
-    "half",
-    "native",
-    "tuning",
-    "sweeps",
-    "validation",
-    "xla",
-    "leaf_values",
-    "algorithms",
-    "loop",
-    "metrics",
-    "solve_boards",
-    "solve",
-    "exact_leaf_values",
-    "search",
-    "resolving",
-    "growing",
-    "contrib",
+    "half", "native", "tuning", "sweeps", "validation", "xla", "leaf_values", "algorithms",
+    "loop", "metrics", "solve_boards", "solve", "exact_leaf_values", "search", "resolving",
+    "growing", "contrib",
   ],
   "rebel_jax": [
-    "networks",
-    "config",
-    "devices",
-    "training",
-    "checkpoints",
-    "evaluation",
-    "agents",
-    "tables",
-    "open_spiel",
-    "runs",
-    "spots",
-    "flags",
-    "evaluate",
-    "match",
-    "play",
-    "spot",
-    "acpc",
-    "acpc_dealer",
-    "train",
+    "networks", "config", "devices", "training", "checkpoints", "evaluation", "agents", "tables",
+    "open_spiel", "runs", "spots", "flags", "evaluate", "match", "play", "spot", "acpc",
+    "acpc_dealer", "train",
   ],
-}
+}  # fmt: skip
 QUESTIONS = [[word] for word in ("What", "How", "Where", "Which", "Who", "When")]
 STORY = re.compile(r"\b(nobody|whoever|whatever|told|found|Returns what|comes of)\b")
 

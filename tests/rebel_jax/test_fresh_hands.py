@@ -50,31 +50,6 @@ def played():
   return setup, params, steps
 
 
-def hand_of(game, roots):
-  """Returns what is new in the hands at `roots` `[B, S]`: stacks, boards and sizes."""
-  first, roots = betting.NUM_COLUMNS, np.asarray(roots)
-  board = roots[:, first : first + len(game.board)]
-  return np.concatenate([roots[:, [betting.STACK]], board, roots[:, game.size_columns]], axis=1)
-
-
-@pytest.mark.slow  # goldens of a preset with fresh hands are of the default tier
-def test_lanes_stay_in_their_hands_until_these_end():
-  setup, _, steps = played()
-  game, rules = setup.game, setup.table.rules
-  stayed, seen = 0, set()
-  for before, after in steps:
-    hands = [hand_of(game, lanes.roots) for lanes in (before, after.lanes)]
-    begins = np.asarray(rules.number_of(after.lanes.roots)) == 0
-    np.testing.assert_array_equal(hands[0][~begins], hands[1][~begins])
-    stayed += int((~begins).sum())
-    seen |= {hand.tobytes() for hand in hands[1]}
-    beliefs = np.asarray(after.lanes.beliefs)
-    np.testing.assert_allclose(beliefs.sum(axis=-1), 1.0, atol=1e-5)
-    assert not beliefs[~np.asarray(rules.possible(after.lanes.roots))].any()
-  assert stayed > 10
-  assert len(seen) > 2 * FRESH.self_play.lanes
-
-
 def search_of_own(setup, params, searched):
   """Returns the search of a stage's lanes again, each in the tree of its own game."""
   game = setup.game

@@ -5,13 +5,11 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import games
 from games.poker import betting
 from rebel_jax.config.config import Config
 from rebel_jax.networks.poker import PokerValueNetwork, Table
-from rebel_jax.training.setup import make_setup
 from solvers.search.batch import search_batch
 from solvers.search.subgames import find_subgames, stack_stages, stack_subgames
 
@@ -144,30 +142,3 @@ def test_card_network():
   first = [k for k, state in enumerate(rivers) if (state[:-1] == rivers[0][:-1]).all()]
   assert len(first) == 5
   assert np.ptp(values[first], axis=0).max() > 0
-
-
-@pytest.mark.slow
-def test_a_lane_plays_through_all_stages_in_a_step():
-  setup = make_setup(TINY)
-  game, number, (target,) = setup.game, TINY.self_play.lanes, setup.trainer.targets
-  params = setup.trainer.init(setup.table, 0, setup.mesh).params
-
-  @jax.jit
-  def step(lanes, key):
-    after = setup.trainer.self_play.step(setup.table, lanes, params, key)
-    return after.lanes, after.stats.solves, target.examples_of(after.searched)[1]
-
-  lanes, counts = setup.trainer.self_play.init(setup.table, jax.random.key(0)), np.zeros(3, int)
-  for i in range(4):
-    lanes, solves, valid = step(lanes, jax.random.key(i))
-    # Where a step leaves a lane, a new game has begun: at a deal, with the start played for all.
-    assert set(np.asarray(game.stages(lanes.roots)).tolist()) == {1}
-    np.testing.assert_allclose(np.asarray(lanes.beliefs).sum(axis=-1), 1.0, atol=1e-5)
-    # Deals, rivers, and deals to hands that are all-in; players.
-    valid = np.asarray(valid).reshape(3, 2, number)
-    assert (valid[0] | valid[2]).all()
-    assert (valid[:, 0] == valid[:, 1]).all()
-    assert int(solves) == valid[:, 0].sum()
-    counts += valid[:, 0].sum(axis=1)
-  assert 0 < counts[1] <= counts[0]
-  assert counts[2] > 0

@@ -1,10 +1,7 @@
 """Runs that go on with another number of devices or processes."""
 
 import json
-import subprocess
-import sys
 from itertools import chain
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +14,8 @@ from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
 from rebel_jax.training.targets.value import Examples
-from tests.tiny import with_devices
+from tests.tiny import python
 
-ROOT = Path(__file__).parents[2]
 LAYOUTS = [(1, 8), (8, 1), (4, 2), (1, 1)]
 
 
@@ -154,14 +150,7 @@ print(json.dumps(rows(sys.argv[1])))
 @pytest.mark.slow
 def test_from_one_device_to_many_and_back(tmp_path):
   many = 8
-
-  result = subprocess.run(
-    [sys.executable, "-c", MANY_DEVICES, tmp_path / "run", str(many)],
-    cwd=ROOT, capture_output=True, text=True,
-    env=with_devices(many),
-  )  # fmt: skip
-  assert result.returncode == 0, result.stderr
-  said = json.loads(result.stdout.splitlines()[-1])
+  said = json.loads(python(MANY_DEVICES, tmp_path / "run", many, devices=many).splitlines()[-1])
   assert [row["step"] for row in said] == [2, 4, 6, 8]
   assert [row["examples"] for row in said] == [32, 64, 96, 128]
   assert all(np.isfinite(row["loss"]) for row in said)

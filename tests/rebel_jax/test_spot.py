@@ -5,8 +5,6 @@ import dataclasses
 import json
 import re
 import signal
-import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from rebel_jax.spots.explorer import Explorer, grid_text
 from rebel_jax.spots.solved import measure, prepare
 from rebel_jax.spots.study import FIELDS, Study, records
 from rebel_jax.spots.trial import Trial
+from tests.tiny import python
 
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
 SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
@@ -197,8 +196,7 @@ assert {{*rebel_jax.__all__}} <= {{*dir(rebel_jax)}}
 print({loaded})
 from rebel_jax import *
 print({loaded})"""
-  run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-  assert run.stdout.splitlines() == ["[]", "['chex', 'flax', 'optax']"]
+  assert python(program).splitlines() == ["[]", "['chex', 'flax', 'optax']"]
 
 
 def test_rows_of_hands_and_kinds_add_up(solved):

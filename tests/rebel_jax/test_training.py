@@ -169,32 +169,3 @@ def test_lanes_are_chosen_from_the_turn_on_up_to_capacity_and_rows():
   elsewhere = dataclasses.replace(table, row_of=np.where(table.row_of == 0, -1, table.row_of))
   assert served([0, 1, 0, 1, 1], 2, stage=elsewhere) == [1, 3]
   assert served([0, 1, 0, 1, 1], 2, turn=3, stage=elsewhere) == [3, 4]
-
-
-def test_games_go_on_and_end_alike_with_less_room():
-  setup = make_setup(TINY)
-  settings = setup.trainer.self_play
-  (layer,) = settings.layers
-  params = setup.trainer.init(setup.table, 0, setup.mesh).params
-
-  def mix(capacity, active_share):
-    narrow = dataclasses.replace(settings, layers=(dataclasses.replace(layer, capacity=capacity),))
-
-    @jax.jit
-    def run(key):
-      def step(lanes, key):
-        played = narrow.step(setup.table, lanes, params, key)
-        return played.lanes, (lanes.roots, played.stats.solves)
-
-      number, prior = settings.num_lanes, jnp.asarray(setup.game.prior(), jnp.float32)
-      lanes = Lanes(jnp.zeros(number, int), jnp.tile(prior, (number, 1, 1)), jnp.zeros((), int))
-      return jax.lax.scan(step, lanes, jax.random.split(key, 400))[1]
-
-    roots, solves = run(jax.random.key(0))
-    np.testing.assert_array_equal(solves, round(active_share * settings.num_lanes))
-    counts = np.bincount(np.asarray(roots)[50:].reshape(-1), minlength=4)
-    return counts / counts.sum()
-
-  np.testing.assert_allclose(
-    mix(settings.num_lanes // 2, 0.5), mix(settings.num_lanes, 1.0), atol=0.06
-  )

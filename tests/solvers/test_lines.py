@@ -1,9 +1,6 @@
 """Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
 
 import dataclasses
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +18,7 @@ from solvers.solve import default_batch_size
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
+from tests.tiny import python
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 ALIKE = ("AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7")
@@ -425,5 +423,4 @@ assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not mis
 
 @pytest.mark.slow
 def test_devices_share_the_boards():
-  environment = {k: v for k, v in os.environ.items() if k != "JAX_NUM_CPU_DEVICES"}
-  subprocess.run([sys.executable, "-c", _ON_DEVICES], env=environment, check=True)
+  python(_ON_DEVICES)
