@@ -207,11 +207,6 @@ def test_control_a_wrong_table_shows(table, place):
     assert_same_trees(game, tabulated)
 
 
-@pytest.mark.parametrize("name", ["leduc", "random_game"])
-def test_tables_are_a_game(name):
-  check_game(games.tabulate(MADE[name]()))
-
-
 class OnlyNumpy(games.LeducPoker):
   """Rules that assign to rows that a mask chooses, which no tracer allows."""
 

@@ -37,19 +37,6 @@ def test_translation_loses_three_times_what_solving_loses(spot, searcher, x64):
   assert loss("constant") > 50 * max(solved)
 
 
-def test_translation_of_a_tree_to_itself_is_the_policy(spot, x64):
-  for player in (0, 1):
-    found = translate(spot.coarse, spot.tree, spot.policy, spot.coarse, spot.tree, player=player)
-    mover = np.asarray(spot.tree.kind)[np.maximum(np.asarray(spot.tree.parent), 0)]
-    reach = np.ones_like(found)
-    for node in range(1, len(found)):
-      above = spot.tree.parent[node]
-      reach[node] = reach[above] * (spot.policy[node] if mover[node] == player else 1.0)
-    own = (mover == player) & (np.asarray(spot.tree.parent) >= 0)
-    seen = own[:, None] & (reach[np.maximum(spot.tree.parent, 0)] > 1e-9)
-    np.testing.assert_allclose(found[seen], spot.policy[seen], atol=1e-9)
-
-
 def test_translation_where_a_card_is_burned_in_one_tree_only():
   """A raise that the coarse tree takes for a call leaves the other player to act last."""
   deck = {"board": "9hTsQsKh", "ranks": "9TJQKA", "suits": "sh", "pot": 100, "big_blind": 2}

@@ -89,10 +89,18 @@ CUTS = {
 }
 
 
+def of_the_game(name):
+  """Returns a rule of the game that is cut off, whose states lack the last column."""
+  return lambda self, states, *others: getattr(self.game, name)(states[:, :-1], *others)
+
+
 class CutOff(games.Game):
   """A game that ends at a depth, at leaves that are worth random payoff matrices."""
 
   name = "cut_off"
+  legal_actions, pair_index = of_the_game("legal_actions"), of_the_game("pair_index")
+  chance, features = of_the_game("chance"), of_the_game("features")
+  infostate_parents = of_the_game("infostate_parents")
 
   def __init__(self, game, depth, rng):
     self.game, self.depth = game, depth
@@ -114,21 +122,9 @@ class CutOff(games.Game):
   def actor(self, states):
     return np.where(states[:, -1] == self.depth, games.TERMINAL, self.game.actor(states[:, :-1]))
 
-  def legal_actions(self, states):
-    return self.game.legal_actions(states[:, :-1])
-
   def next_states(self, states, actions):
     new = self.game.next_states(states[:, :-1], actions)
     return np.concatenate([new, states[:, -1:] + 1], axis=1)
-
-  def pair_index(self, states):
-    return self.game.pair_index(states[:, :-1])
-
-  def chance(self, states, actions):
-    return self.game.chance(states[:, :-1], actions)
-
-  def infostate_parents(self, states, actions):
-    return self.game.infostate_parents(states[:, :-1], actions)
 
   def payoffs(self):
     return np.concatenate([self.leaf_tables, self.game.payoffs()])
@@ -143,9 +139,6 @@ class CutOff(games.Game):
 
   def payoff_scale(self, states):
     return np.where(self._is_cut(states), 1.0, self.game.payoff_scale(states[:, :-1]))
-
-  def features(self, states, player):
-    return self.game.features(states[:, :-1], player)
 
 
 def matrix_values(params, query):

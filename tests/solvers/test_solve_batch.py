@@ -64,43 +64,25 @@ def test_stacked_trees(roots, small_level, x64, monkeypatch):
   jax.clear_caches()
 
 
-def test_leaf_values_see_each_subgame_of_a_batch(x64):
-  game = games.make("liars_dice", num_dice=1, num_faces=2)
-  trees = [games.build_public_tree(game, root=root, depth=2) for root in ((), (1,), (1,))]
-  stacked = games.stack_trees(trees)
-
-  def leaf_values(params, query):
-    return (query.features @ params)[:, None] * query.beliefs[:, query.traverser]
-
-  params = np.linspace(-1, 1, stacked.leaf_features.shape[-1])
-  settings = {
-    "algorithm": solvers.linear_cfr(),
-    "num_iterations": ITERATIONS,
-    "leaf_values": leaf_values,
-    "params": params,
-  }
-  batch = solvers.solve_batch(stacked, batch_size=2, **settings)
-  singles = [solvers.solve(tree, **settings) for tree in trees]
-  np.testing.assert_allclose(
-    batch.root_values, np.stack([s.root_values for s in singles]), rtol=0, atol=1e-12
-  )
-  other = solvers.solve_batch(stacked, batch_size=2, **{**settings, "params": -params})
-  assert np.abs(other.root_values - batch.root_values).max() > 1e-2
+def of_features(params, query):
+  return (query.features @ params)[:, None] * query.beliefs[:, query.traverser]
 
 
-def test_the_oracle_answers_a_batch(x64):
-  game = games.make("kuhn_poker")
-  trees = [games.build_public_tree(game, root=root, depth=1) for root in ((), (0,))]
-  oracle = solvers.exact_leaf_values(game, num_iterations=ITERATIONS)
-  settings = {
-    "algorithm": solvers.linear_cfr(),
-    "num_iterations": ITERATIONS,
-    "leaf_values": oracle,
-  }
-  beliefs = beliefs_for(trees[0], 2)
-  batch = solvers.solve_batch(games.stack_trees(trees), beliefs=beliefs, **settings)
+@pytest.mark.parametrize("oracle", [False, True])
+def test_leaf_values_see_each_subgame_of_a_batch(oracle, x64):
+  game = games.make("kuhn_poker") if oracle else games.make("liars_dice", num_dice=1, num_faces=2)
+  roots = ((), (0,)) if oracle else ((), (1,), (1,))
+  trees = [games.build_public_tree(game, root=root, depth=2 - oracle) for root in roots]
+  stacked, beliefs = games.stack_trees(trees), beliefs_for(trees[0], len(trees))
+  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": ITERATIONS}
+  if oracle:
+    settings["leaf_values"] = solvers.exact_leaf_values(game, num_iterations=ITERATIONS)
+  else:
+    params = np.linspace(-1, 1, stacked.leaf_features.shape[-1])
+    settings |= {"leaf_values": of_features, "params": params}
+  batch = solvers.solve_batch(stacked, beliefs=beliefs, batch_size=2, **settings)
   singles = [solvers.solve(tree, beliefs=b, **settings) for tree, b in zip(trees, beliefs)]
-  values = np.stack([s.root_values for s in singles])
+  values = np.stack([single.root_values for single in singles])
   np.testing.assert_allclose(batch.root_values, values, rtol=0, atol=1e-12)
   assert np.abs(values - values[::-1]).max() > 1e-2
 

@@ -243,21 +243,6 @@ def test_a_policy_wrong_in_one_place_is_found_there(name):
     solvers.exploitability(tree, policy)
 
 
-def test_transformations_take_what_they_cannot_check():
-  many = np.stack([TREE.prior, beliefs([1, 0, 0], [0, 1, 0]), beliefs([0, 0.5, 0.5], THIRD)])
-  batched = jax.jit(jax.vmap(lambda b: solve(beliefs=b, num_iterations=8)))(many)
-  for i, row in enumerate(many):
-    alone = solve(beliefs=row, num_iterations=8)
-    np.testing.assert_allclose(batched.root_values[i], alone.root_values, atol=1e-5)
-    np.testing.assert_allclose(batched.average_policy[i], alone.average_policy, atol=1e-5)
-
-  def step(carry, b):
-    return carry + solve(beliefs=b, num_iterations=8).root_values, None
-
-  total, _ = jax.lax.scan(step, jnp.zeros((2, 3)), many)
-  np.testing.assert_allclose(total, batched.root_values.sum(axis=0), atol=1e-4)
-
-
 def test_types_of_few_digits_may_sum_to_nearly_one():
   """In half of the digits beliefs cannot sum to one; traced ones were always taken."""
   short = jnp.asarray([[0.334, 0.333, 0.333], [0.3, 0.4, 0.302]], jnp.bfloat16)
