@@ -20,8 +20,6 @@ class Node:
   moves: dict[int, list[int]] = dataclasses.field(default_factory=dict)
   children: dict[str, "Node"] = dataclasses.field(default_factory=dict)
   payoff: int = 0
-  regrets: dict = dataclasses.field(default_factory=dict)
-  sums: dict = dataclasses.field(default_factory=dict)
 
   def count(self) -> int:
     return 1 + sum(child.count() for child in self.children.values())

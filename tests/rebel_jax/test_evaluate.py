@@ -101,18 +101,6 @@ def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
   assert (tmp_path / "notes.txt").read_text() == "not numbers"
 
 
-def test_ctrl_c_after_the_playthroughs_keeps_them(capsys, monkeypatch):
-  def interrupted(*_, **__):
-    raise KeyboardInterrupt
-
-  monkeypatch.setattr(Evaluator, "exploitability", interrupted)
-  out, _, code = run(
-    capsys, evaluate.main, trained(), "--playthroughs", 2, "--iterations", 8, "--unsafe", "--json"
-  )
-  found = json.loads(out)
-  assert (code, found["playthroughs"], found["interrupted"]) == (130, 2, True)
-
-
 def test_ctrl_c_keeps_whole_parts_of_the_seeds(monkeypatch):
   evaluator = object.__new__(ChainEvaluator)
   growing = types.SimpleNamespace(final_playthroughs=10)
@@ -141,19 +129,25 @@ def test_ctrl_c_keeps_whole_parts_of_the_seeds(monkeypatch):
   assert shares[-1] == 9 / 10  # half of the last two seeds is done
 
 
-def test_ctrl_c_prints_the_playthroughs_so_far(capsys, monkeypatch):
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_prints_the_playthroughs_so_far(late, capsys, monkeypatch):
   monkeypatch.setattr(playthroughs, "_MAX_FRONTIER", 4)  # batches of two
-  few = [trained(), "--iterations", 8, "--seed", 3, "--json"]
   course = Evaluator.course
 
   def interrupted(self, *arguments, **settings):
-    yield next(course(self, *arguments, **settings))
+    if not late:
+      yield next(course(self, *arguments, **settings))
     raise KeyboardInterrupt
 
-  monkeypatch.setattr(Evaluator, "course", interrupted)
-  out, _, code = run(capsys, evaluate.main, *few, "--playthroughs", 6)
+  def interrupted_at_once(*_, **__):
+    raise KeyboardInterrupt
+
+  if late:  # after the playthroughs
+    monkeypatch.setattr(Evaluator, "exploitability", interrupted_at_once)
+  else:
+    monkeypatch.setattr(Evaluator, "course", interrupted)
+  few = [trained(), "--iterations", 8, "--seed", 3, "--json", "--playthroughs", 2 if late else 6]
+  out, _, code = run(capsys, evaluate.main, *few, *["--unsafe"] * late)
   found = json.loads(out)
-  assert code == 130
-  assert found["playthroughs"] == 2
-  assert found["interrupted"] is True
-  assert found["course"] == [[2, found["exploitability"]]]
+  assert (code, found["playthroughs"], found["interrupted"]) == (130, 2, True)
+  assert late or found["course"] == [[2, found["exploitability"]]]

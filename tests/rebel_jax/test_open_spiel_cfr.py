@@ -4,12 +4,12 @@ import pyspiel
 import pytest
 from open_spiel.python.algorithms import cfr, discounted_cfr, fictitious_play
 
-import games
 import solvers
 from rebel_jax import open_spiel
 from tests import harness
 from tests.harness import run
 from tests.random_efg import random_efg
+from tests.rebel_jax.test_open_spiel_policies import make
 
 # After k of its iterations OpenSpiel's average holds the policies after 0 to k - 1 updates; ours
 # holds the newest too: k - 1 updates a player. Its XFP answers both averages at once.
@@ -29,17 +29,6 @@ PAIRS = {
   "cfr_in_cpp": (solvers.vanilla_cfr(), pyspiel.CFRSolver),
   "cfr_plus_in_cpp": (solvers.cfr_plus(averaging=1), pyspiel.CFRPlusSolver),
 }
-GAMES = {
-  "kuhn": ("kuhn_poker", {}),
-  "leduc": ("leduc_poker", {}),
-  "liars_dice_1x4f": ("liars_dice", {"num_dice": 1, "num_faces": 4}),
-}
-
-
-def make(name):
-  game, parameters = GAMES[name]
-  game = games.make(game, **parameters)
-  return game, games.build_public_tree(game), open_spiel.load_game(game)
 
 
 def difference(game, tree, policy, theirs):
@@ -57,7 +46,8 @@ def difference(game, tree, policy, theirs):
 
 def compare(name, algorithm, make_solver, counts, shift=1):
   """Returns the differences of average policies after `counts` iterations of OpenSpiel's."""
-  game, tree, spiel_game = make(name)
+  game, tree = make(name)
+  spiel_game = open_spiel.load_game(game)
   solver = make_solver(spiel_game)
   differences = []
   for k in range(1, max(counts) + 1):
@@ -82,7 +72,8 @@ def test_larger_games(name, x64):
 
 @pytest.mark.parametrize("plus", [False, True])
 def test_simultaneous_updates(plus, x64):
-  game, tree, spiel_game = make("kuhn")
+  game, tree = make("kuhn")
+  spiel_game = open_spiel.load_game(game)
   solver = cfr._CFRSolver(
     spiel_game, alternating_updates=False, linear_averaging=plus, regret_matching_plus=plus
   )

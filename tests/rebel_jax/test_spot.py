@@ -624,3 +624,24 @@ def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
   monkeypatch.setattr(spot.Display, "show", lambda *_: signal.raise_signal(signal.SIGTERM))
   assert spot.main(given) == 128 + signal.SIGTERM  # before there is anything to keep
   assert capsys.readouterr().err.endswith("interrupted\n")
+  monkeypatch.setattr(spot.Display, "show", look)
+  two = list(report.solve_boards(spot.load(output).spot, BOARDS[:1] * 2, target=20.0))
+
+  def two_rows(*_, **__):
+    yield from two
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(report, "solve_boards", two_rows)
+  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
+  assert spot.main([*given, "--boards", ",".join(BOARDS)]) == 130
+  assert "on each of 2 boards" in capsys.readouterr().out
+
+
+def test_seconds_end_a_flop_on_the_way(monkeypatch, capsys, rows):
+  looks = []
+  monkeypatch.setattr(report, "solve", lambda *_, progress, **__: looks.append(progress(32, 9.0)))
+  monkeypatch.setattr(report, "_row", lambda own: rows[0])
+  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
+  assert spot.main([*given, "--boards", "TdJdQh,9h9d4s", "--max-seconds", "1e-9"]) == 0
+  assert looks == [True]
+  assert "on each of 1 boards" in capsys.readouterr().out

@@ -13,6 +13,7 @@ import pytest
 
 from rebel_jax import train as cli
 from rebel_jax.config.config import Config
+from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import run as run_module
 from rebel_jax.runs.display import CLOSED_PIPE, Interrupted, RunError, Signals
 from rebel_jax.runs.metrics import Pace
@@ -274,3 +275,17 @@ def test_a_signal_in_a_block_that_can_be_left():
   with Signals() as signals, signals.raising(when=lambda: False):
     os.kill(os.getpid(), signal.SIGTERM)
   assert (signals.received, left) == (signal.SIGTERM, [])
+
+
+def test_evaluations_are_planned_with(tmp_path, monkeypatch):
+  clock = Clock(monkeypatch)
+  measure = Evaluator.measure
+
+  def timed(*arguments, **keywords):
+    clock.now += 100.0
+    return measure(*arguments, **keywords)
+
+  monkeypatch.setattr(Evaluator, "measure", timed)
+  config, options = tiny(tmp_path, examples=320, max_seconds=700.0, evaluate_every=80)
+  assert train(config, options, started=0.0).row["step"] == 30
+  assert clock.decay_steps == 30 * config.learn_steps

@@ -12,6 +12,7 @@ import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
 from games.poker.lines import boards, expand_policy, make_lines, round_up, shape_of, share_shapes
 from games.poker.lines.boards import find_alike, suit_permutations
+from games.poker.lines.rounding import bucket
 from solvers import solve_boards, tuning
 from solvers.half import from_half
 from solvers.solve import default_batch_size
@@ -424,3 +425,17 @@ assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not mis
 @pytest.mark.slow
 def test_devices_share_the_boards():
   python(_ON_DEVICES)
+
+
+def test_rivers_of_a_spot_share_shapes():
+  cards = np.random.default_rng(0)
+  deck = [rank + suit for rank in "9TJQKA" for suit in "shdc"]
+  shapes = set[str](), set[str](), set[str]()
+  for _ in range(16):
+    lines, _ = make_lines(make("".join(cards.choice(deck, 5, replace=False)), ALIKE))
+    for found, to in zip(shapes, (lambda n: n, bucket, None)):
+      wide, columns = round_up(lines, to)
+      found.add(str(jax.tree.map(np.shape, wide)))
+      # Its own columns stay in front (`rebel_jax.spots.study`).
+      assert all((x == np.arange(len(x))).all() for x in columns[0])
+  assert [len(found) for found in shapes] == [15, 13, 2]  # as they are, with four digits, coarse

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import games
-from solvers.search.batch import node_beliefs
+from solvers.search.batch import node_beliefs, sample_stop
 from solvers.search.starts import policy_from_network, policy_targets
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
@@ -132,3 +132,11 @@ def test_targets_ask_what_search_will_ask(x64):
   uniform = case.problem.uniform_policy()
   other = targets_of(*arguments, uniform, num_actions)
   assert np.abs(asked - other.query.beliefs).max() > 0.01
+
+
+def test_stops_are_drawn_as_if_the_warm_start_had_been_searched():
+  stops = np.asarray(sample_stop(jax.random.key(0), (40_000,), 8, 1.0, 15))
+  share = np.bincount(stops, minlength=4) / len(stops)
+  np.testing.assert_allclose(share, np.arange(16, 20) / np.arange(16, 20).sum(), atol=0.01)
+  cold = np.asarray(sample_stop(jax.random.key(0), (40_000,), 8, 1.0))
+  assert np.abs(np.bincount(cold, minlength=4) / len(cold) - share).max() > 0.1

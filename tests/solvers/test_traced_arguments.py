@@ -173,3 +173,14 @@ def test_trees_are_taken_from_a_stack():
   assert np.abs(values[0] - values[1]).max() > 0.1
   with pytest.raises(ValueError, match="one tree"):
     games.take(TREE, 0)
+
+
+def test_a_closure_over_what_is_traced_still_works():
+  params = {"w": jnp.linspace(-1, 1, CUT.leaf_features.shape[-1])}
+  outside = solve(8, CUT, leaf_values=made_anew(1.0), params=params).root_values
+
+  @jax.jit
+  def inside(scale):
+    return solve(8, CUT, leaf_values=made_anew(scale), params=params).root_values
+
+  np.testing.assert_allclose(inside(1.0), outside, atol=1e-6)
