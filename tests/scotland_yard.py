@@ -24,9 +24,6 @@ class Node:
   def count(self) -> int:
     return 1 + sum(child.count() for child in self.children.values())
 
-  def options(self, station) -> list:
-    return self.moves[station] if self.mover == "mister_x" else list(self.children)
-
   def rows(self):
     """Returns whose choices there are here: stations of Mr. X, or None for the detectives."""
     return [x for x in self.maybe if self.moves[x]] if self.mover == "mister_x" else [None]
