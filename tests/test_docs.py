@@ -8,16 +8,12 @@ import inspect
 import io
 import re
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
-import games.game
 import rebel_jax
 from docs.cells import as_markdown
-from rebel_jax.config import allowed
 from rebel_jax.config.presets import PRESETS
-from rebel_jax.training import targets
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
@@ -86,16 +82,6 @@ def pictures(monkeypatch):
 
   monkeypatch.setattr(plt, "show", show)
   return shown
-
-
-@pytest.fixture
-def own_registry(monkeypatch):
-  """Keeps parts of its own that a page adds from other tests."""
-  monkeypatch.setattr(targets, "TARGETS", targets.TARGETS)
-  with contextlib.ExitStack() as stack:
-    for known in (games.game._REGISTRY, *allowed._KINDS.values()):
-      stack.enter_context(mock.patch.dict(known))
-    yield
 
 
 @pytest.mark.parametrize(

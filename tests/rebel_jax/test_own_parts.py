@@ -1,14 +1,9 @@
 """Parts of one's own: a module registers them, flags name them, and later commands know them."""
 
-import contextlib
 import json
 import re
 import shlex
-from unittest import mock
 
-import pytest
-
-import games.game
 import rebel_jax
 from rebel_jax import evaluate
 from rebel_jax import train as cli
@@ -55,17 +50,8 @@ rebel_jax.register("writer", "mine", rows_to)
 OWN = {"game": "three_hands", "architecture": "residual", "optimizer": "lion"}
 
 
-@pytest.fixture
-def registries():
-  """Keeps what is registered from other tests."""
-  with contextlib.ExitStack() as stack:
-    for known in (games.game._REGISTRY, *allowed._KINDS.values()):
-      stack.enter_context(mock.patch.dict(known))
-    yield
-
-
 def test_a_module_s_parts_and_the_commands_that_the_run_prints(
-  tmp_path, monkeypatch, capsys, registries
+  tmp_path, monkeypatch, capsys, own_registry
 ):
   (tmp_path / "my_parts.py").write_text(MODULE)
   monkeypatch.chdir(tmp_path)

@@ -25,15 +25,15 @@ from rebel_jax.spots.study import FIELDS, Study, records
 from rebel_jax.spots.trial import Trial
 from tests.tiny import python
 
+SPOT = spot.Spot("TdJdQhKc2s", "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
 SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
+NO_BOARD = SMALL[2:]
 
 
 @pytest.fixture(scope="module")
 def solved():
-  return spot.solve(
-    spot.Spot("TdJdQhKc2s", "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x"), target=2.0
-  )
+  return spot.solve(SPOT, target=2.0)
 
 
 def on_tree(solved):
@@ -359,8 +359,7 @@ BOARDS = ["TdJdQhKc2s", "TdJdQd2s2c", "9h9d9s4c3s"]
 
 @pytest.fixture(scope="module")
 def rows():
-  made = spot.Spot(BOARDS[0], "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
-  return list(report.solve_boards(made, BOARDS, target=2.0))
+  return list(report.solve_boards(SPOT, BOARDS, target=2.0))
 
 
 def test_ctrl_c_keeps_the_rivers_so_far(monkeypatch):
@@ -376,9 +375,8 @@ def test_ctrl_c_keeps_the_rivers_so_far(monkeypatch):
   monkeypatch.setattr(report.solvers, "solve_batch", solve_batch)
   monkeypatch.setattr(report, "_row", lambda own: types.SimpleNamespace(percent=0, board=own.spot))
   monkeypatch.setattr(report, "num_cores", lambda: 1)
-  made = spot.Spot(BOARDS[0], "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
   with pytest.raises(KeyboardInterrupt):
-    kept.extend(report.solve_boards(made, BOARDS[:1] * 9))
+    kept.extend(report.solve_boards(SPOT, BOARDS[:1] * 9))
   assert calls == [3, 3]
   assert len(kept) == 3
 
@@ -421,11 +419,10 @@ def test_means_by_texture(rows):
 def test_the_report_command(tmp_path, capsys):
   listed = tmp_path / "boards"
   listed.write_text("\n".join(BOARDS[:2]))
-  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
-  assert spot.main([*given, "--target", "5", "--boards", str(listed)]) == 0
+  assert spot.main([*NO_BOARD, "--target", "5", "--boards", str(listed)]) == 0
   printed = capsys.readouterr().out
   assert "of the pot or less on each of 2 boards" in printed
-  assert spot.main([*given, "--boards", "TdJdQhKc2s,TdJdQh"]) == 2
+  assert spot.main([*NO_BOARD, "--boards", "TdJdQhKc2s,TdJdQh"]) == 2
   assert "must be boards of as many cards each" in capsys.readouterr().err
 
 
@@ -632,8 +629,7 @@ def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
     raise KeyboardInterrupt
 
   monkeypatch.setattr(report, "solve_boards", two_rows)
-  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
-  assert spot.main([*given, "--boards", ",".join(BOARDS)]) == 130
+  assert spot.main([*NO_BOARD, "--boards", ",".join(BOARDS)]) == 130
   assert "on each of 2 boards" in capsys.readouterr().out
 
 
@@ -641,7 +637,6 @@ def test_seconds_end_a_flop_on_the_way(monkeypatch, capsys, rows):
   looks = []
   monkeypatch.setattr(report, "solve", lambda *_, progress, **__: looks.append(progress(32, 9.0)))
   monkeypatch.setattr(report, "_row", lambda own: rows[0])
-  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
-  assert spot.main([*given, "--boards", "TdJdQh,9h9d4s", "--max-seconds", "1e-9"]) == 0
+  assert spot.main([*NO_BOARD, "--boards", "TdJdQh,9h9d4s", "--max-seconds", "1e-9"]) == 0
   assert looks == [True]
   assert "on each of 1 boards" in capsys.readouterr().out

@@ -21,14 +21,6 @@ def below(tree, node):
   return found
 
 
-def actions_between(tree, above, node):
-  actions = []
-  while node != above:
-    actions.append(int(tree.action[node]))
-    node = int(tree.parent[node])
-  return actions[::-1]
-
-
 @pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
 def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promises(name, x64):
   tree, _, table = setting(name)
@@ -38,7 +30,10 @@ def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promis
   last = next(n for n in decisions if (below(tree, n) & (tree.kind == tree.kind[n])).sum() > 1)
   own = below(tree, last) & (tree.kind == tree.kind[last])
   current, searcher = int(np.flatnonzero(own)[-1]), int(tree.kind[last])
-  since, taken = np.full(longest_wait(table), -1, np.int32), actions_between(tree, last, current)
+  since, taken = (
+    np.full(longest_wait(table), -1, np.int32),
+    list(tree.history(current)[len(tree.history(last)) :]),
+  )
   since[: len(taken)] = taken
   way = [last]
   for action in taken:

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 import games
 import solvers
 from tests.sentences import refused
-from tests.trees import children_of, random_policy
+from tests.trees import children_of
 
 KUHN = games.make("kuhn_poker")
 
@@ -130,34 +130,6 @@ def test_bounds_of_one_of_three_moves(x64):
     assert gap < 0.03 < float(solvers.exploitability(tree, policy)) + 0.02, frequencies
     found = np.asarray(solvers.best_response(tree, policy, 1, locked=held).policy)
     assert check(found[moves]), frequencies
-
-
-@pytest.mark.parametrize(
-  ("game", "name"),
-  [("rock_paper_scissors", "predictive_cfr_plus"), ("kuhn_poker", "fictitious_play")],
-)
-def test_all_locked_is_the_policy_itself(name, game, x64):
-  tree = games.build_public_tree(games.make(game), depth=None)
-  generator = np.random.default_rng(3)
-  policy = random_policy(tree, generator)
-  locked = np.ones(tree.num_nodes, bool)
-  solution = solvers.solve(
-    tree,
-    algorithm=solvers.make_algorithm(name),
-    num_iterations=6,
-    initial_policy=policy,
-    locked=locked,
-  )
-  wanted = solvers.expected_values(tree, policy)
-  np.testing.assert_allclose(solution.root_values, wanted, atol=1e-12)
-  np.testing.assert_allclose(
-    solvers.expected_values(tree, solution.average_policy), wanted, atol=1e-12
-  )
-  for player in (0, 1):
-    held = solvers.best_response(tree, policy, player, locked=locked).values
-    np.testing.assert_allclose(held, wanted[player], atol=1e-12)
-    free = solvers.best_response(tree, policy, player).values
-    assert float(free.sum()) > float(held.sum()) + 0.1
 
 
 LEDUC = games.build_public_tree(games.make("leduc_poker"))

@@ -33,16 +33,23 @@ def worst(batch, singles):
   return max(jax.tree.leaves(differences))
 
 
-@pytest.mark.parametrize(("size", "batch_size"), [(1, 4), (5, 1), (7, 3), (6, None)])
-def test_one_tree_at_many_beliefs(size, batch_size, x64):
+@pytest.mark.parametrize(
+  ("size", "batch_size", "starts"), [(1, 4, False), (5, 1, False), (7, 3, True), (6, None, False)]
+)
+def test_one_tree_at_many_beliefs_and_first_policies(size, batch_size, starts, x64):
   _, tree = kuhn()
-  beliefs = beliefs_for(tree, size)
-  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": ITERATIONS}
-  batch = solvers.solve_batch(tree, beliefs=beliefs, batch_size=batch_size, **settings)
-  singles = [solvers.solve(tree, beliefs=b, **settings) for b in beliefs]
+  beliefs, algorithm = beliefs_for(tree, size), solvers.linear_cfr()
+  settings, policies = {"algorithm": algorithm, "num_iterations": ITERATIONS}, [None] * size
+  if starts:
+    policies = solvers.solve_batch(tree, beliefs=beliefs, **settings).average_policy
+    settings["algorithm"] = solvers.warm_started(algorithm)
+  first = {"initial_policy": policies} if starts else {}
+  batch = solvers.solve_batch(tree, beliefs=beliefs, batch_size=batch_size, **first, **settings)
+  singles = [
+    solvers.solve(tree, beliefs=b, initial_policy=p, **settings) for b, p in zip(beliefs, policies)
+  ]
   assert worst(batch, singles) < 1e-12
-  # The control: subgames that took one another's place would be noticed.
-  if size > 1:
+  if size > 1:  # control: subgames that took one another's place would be noticed
     assert worst(batch, singles[::-1]) > 1e-3
 
 
@@ -85,24 +92,6 @@ def test_leaf_values_see_each_subgame_of_a_batch(oracle, x64):
   values = np.stack([single.root_values for single in singles])
   np.testing.assert_allclose(batch.root_values, values, rtol=0, atol=1e-12)
   assert np.abs(values - values[::-1]).max() > 1e-2
-
-
-def test_initial_policies_are_each_subgame_s_own(x64):
-  _, tree = kuhn()
-  beliefs = beliefs_for(tree, 3)
-  start = solvers.solve_batch(
-    tree, beliefs=beliefs, algorithm=solvers.linear_cfr(), num_iterations=64
-  ).average_policy
-  settings = {
-    "algorithm": solvers.warm_started(solvers.linear_cfr()),
-    "num_iterations": ITERATIONS,
-  }
-  batch = solvers.solve_batch(tree, beliefs=beliefs, initial_policy=start, batch_size=2, **settings)
-  singles = [
-    solvers.solve(tree, beliefs=b, initial_policy=p, **settings) for b, p in zip(beliefs, start)
-  ]
-  assert worst(batch, singles) < 1e-12
-  assert worst(batch, singles[::-1]) > 1e-3
 
 
 def solve_two(tree=None, change=lambda b: {}):
