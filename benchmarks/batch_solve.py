@@ -1,10 +1,7 @@
 """Throughput of solving subgames of different roots and beliefs, against the size of the batch.
 
-`python -m benchmarks.batch_solve` prints a JSON line for each size from 1 to 4,096. The subgames
-start at the public states that `--root-depth` actions lead to and reach the end of the game; each
-has its own random beliefs. They are stacked into one common shape and solved by
-`solvers.solve_batch`, which splits a batch into pieces of its own choice. `--figure FILE` draws the
-curve.
+A JSON line for each size: subgames from the public states that `--root-depth` actions lead to, to
+the end of the game, each with its own random beliefs. `--figure FILE` draws the curve.
 """
 
 import dataclasses

@@ -1,8 +1,7 @@
 """Numbers of the main programs, held to those of a CPU.
 
-`benchmarks/golden.json` keeps, for each array, its products with a few random signs: what separates
-them is, but for a factor near one, what separates the arrays. `python -m benchmarks.checks` makes
-the file on a CPU, anew only where numbers change on purpose.
+`benchmarks/golden.json` keeps products of each array with a few random signs, which differ as the
+arrays do but for a factor near one. The command makes it; anew where numbers change on purpose.
 """
 
 import dataclasses
@@ -35,17 +34,12 @@ _ITERATIONS = 32
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-  """A program whose numbers are checked.
+  """A program whose numbers are checked."""
 
-  Attributes:
-    make: returns arrays by name; those called `exploitability` are one number.
-    limit: the most by which an array may be off, as a share of its norm.
-    platforms: where it runs; all if empty.
-  """
-
+  # returns arrays by name; those called `exploitability` are one number
   make: Callable[[], dict[str, Any]]
-  limit: float
-  platforms: tuple[str, ...] = ()
+  limit: float  # the most by which an array may be off, as a share of its norm
+  platforms: tuple[str, ...] = ()  # all if empty
 
 
 def project(array: Any) -> list[float]:

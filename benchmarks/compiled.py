@@ -1,10 +1,8 @@
 """Kernels, bytes and waits of the main programs, compiled for a GPU on a machine without one.
 
-XLA's GPU compiler runs on any machine (`pip install '.[gpu-compiler]'`); times it cannot
-say. `python -m benchmarks.compiled` prints a JSON line for each program: kernels and bytes of one
-call, of a solve of one turn, which updates each player; of a spot's of one turn and a look; and the
-kernels of a turn of its longest loop, of which a solve's has two turns in one. To add a program,
-add it to `PROGRAMS`.
+A JSON line for each of `PROGRAMS` (`pip install '.[gpu-compiler]'`): kernels and bytes of one call,
+of a solve of one turn, which updates each player; of a spot's of one turn and a look; and the
+kernels of a turn of its longest loop, of which a solve's has two turns in one.
 """
 
 import dataclasses

@@ -1,10 +1,7 @@
-"""How long the agent of whole hold'em takes for a decision, off-tree bets among them.
+"""Seconds of a decision of the agent of whole hold'em, off-tree bets among them.
 
-`python -m benchmarks.decisions --preset hunl_small --seconds 4` seats an agent whose network has
-learned nothing, which takes as long, against one who bets any number of chips at random, and prints
-a JSON line: median, ninety-ninth percentile and maximum of the seconds from the other's move to the
-answer. `--hidden-layers 4 --width 768` takes another network. What is compiled and searched before
-the first hand is apart, as `start_seconds`.
+Its network has learned nothing, which takes as long; the opponent bets any number of chips. A JSON
+line has quantiles of the seconds from a move to the answer, without what precedes the first hand.
 """
 
 import time
@@ -32,12 +29,7 @@ from rebel_jax.training.targets.target import init_params
 
 
 class Timed:
-  """A player whose decisions are timed: what it is told since its last one, and the answer.
-
-  Attributes:
-    seconds: of each decision.
-    off_tree: decisions of them after a bet that was not in the tree.
-  """
+  """A player whose decisions are timed: what it observes since its last one, and the answer."""
 
   def __init__(self, player: TreePlayer):
     self._player, self._spent, self._known = player, 0.0, True

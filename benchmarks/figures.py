@@ -1,7 +1,6 @@
 """Figures of lines, mostly exploitability against iterations, and the JSON lines behind them.
 
-`python -m benchmarks.figures RUN... --figure FILE` draws exploitability against seconds for runs of
-`train.py`, a panel for each game.
+The command draws exploitability against seconds for runs of `train.py`, a panel for each game.
 """
 
 import contextlib
@@ -35,11 +34,7 @@ def read_rows(files: Sequence[Path], *benchmarks: str) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def picture(path: Path, size: tuple[float, float] = (7, 4.5)) -> Iterator[Any]:
-  """Yields axes to draw in, whose picture is then written.
-
-  Raises:
-    ImportError: matplotlib is not installed.
-  """
+  """Yields axes to draw in, whose picture is then written."""
   from matplotlib.figure import Figure
 
   figure = Figure(figsize=size, layout="constrained")

@@ -1,8 +1,7 @@
 """Seconds that a first use takes, most of them compilation, here and in another checkout.
 
-Each case is a program that starts with an empty cache. Where `--against` names a checkout, such as
-a worktree of an earlier commit, both run it in turns, and `ratio` is of CPU seconds, which depend
-less on what else the machine does than those that pass.
+Each case is a program that starts with an empty cache. With `--against` both checkouts run it in
+turns, and `ratio` is of CPU seconds, which depend less on what else the machine does.
 """
 
 import dataclasses

@@ -1,12 +1,7 @@
 """Measures self-play: examples a second, and how close the network comes to plain products.
 
-`python -m benchmarks.generation --preset liars_dice_1x4f_paper` does the reference program's work:
-depth 2, Linear CFR-D, 1,024 iterations, a 2x256 network, the self-play mix of subgames. Prints one
-JSON line.
-
-Floating-point operations of the network count multiplications and additions of its matrix products
-for leaves that exist; padding, normalisation and activations do not count. The first layer's share
-of the public features is computed once a search, so it does not count either.
+Operations are multiplications and additions of the network's products for leaves that exist, not
+padding, normalisation, activations, and the first layer's share of features, made once a search.
 """
 
 import functools
@@ -56,10 +51,8 @@ def flops_per_row(network: ValueNetwork) -> int:
 
 
 def generate(table, settings: SelfPlay, lanes, params, key, steps: int, mesh: Mesh):
-  """Takes steps of self-play on every device; returns the lanes `[D, ...]` and summed counts.
-
-  What examples are made of is summed up too, or XLA would leave out what only they need.
-  """
+  """Takes steps of self-play on every device; returns the lanes `[D, ...]` and summed counts."""
+  # What examples are made of is summed up too, or XLA would leave out what only they need.
 
   def on_device(table, lanes, params, keys):
     def step(lanes, key):

@@ -1,10 +1,9 @@
 """Measures what this library does on the devices at hand, as much as fits into some minutes.
 
-`python -m benchmarks.machine --minutes 9 --output FILE` first checks that the main programs compute
-what a CPU does (`benchmarks.checks`), while all rates (`benchmarks.measurements`) compile side by
-side; then times those that are ready, the most valuable first; then trains the default run by the
-clock; and prints a table of all that FILE holds. Each result is a JSON line in FILE at once. The
-same command with the same FILE goes on with what is missing, also after it was killed.
+Checks that the main programs compute what a CPU does (`benchmarks.checks`), while all rates
+(`benchmarks.measurements`) compile side by side; times those that are ready, the most valuable
+first; trains the default run by the clock; and prints a table of all that the file of `--output`
+holds. The same command goes on with what is missing, also after it was killed.
 
 Exit codes: 0 the table is printed; 1 a check failed; 2 an argument is not allowed or FILE is of
 another machine or version, and nothing was written.
@@ -54,18 +53,10 @@ class Options:
 
 
 class Results:
-  """Results that a file holds, and those that are added to it.
-
-  Attributes:
-    rows: by name, the line of each.
-  """
+  """Results that a file holds, and those that are added to it, by name."""
 
   def __init__(self, path: Path, machine: dict[str, Any]):
-    """Reads the file, or begins it.
-
-    Raises:
-      SystemExit: it is of another machine, version or program, or cannot be written.
-    """
+    """Reads the file, or begins it; refuses one of another machine, version or program."""
     self.rows: dict[str, dict[str, Any]] = {}
     try:
       text = path.read_bytes() if path.exists() else b""

@@ -1,8 +1,7 @@
 """Head-to-head: a trained agent against uniform play, an equilibrium and OpenSpiel's bots.
 
-`python -m benchmarks.match liars_dice_1x4f` prints a JSON line for each opponent: the agent's mean
-payoff a game over both seats, with its 95 % confidence interval. An agent at equilibrium wins
-nothing on average against another, and does not lose against anyone.
+A JSON line for each opponent: the agent's mean payoff a game over both seats, with its 95 %
+confidence interval. An equilibrium wins nothing from another, and loses to no player.
 """
 
 import dataclasses

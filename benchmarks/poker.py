@@ -1,13 +1,10 @@
 """Poker as a load: updates of turn endgame hold'em, and river subgames in batches.
 
-  python -m benchmarks.poker update  time of one player's update on the ReBeL paper's board
-  python -m benchmarks.poker rivers  rivers of random boards, pots and beliefs, solved in a batch
-  python -m benchmarks.poker ranges  updates of ranges of 167 and 250 hands, on trees and as lines
-  python -m benchmarks.poker flop    a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
-  python -m benchmarks.poker spots   updates of realistic spots as lines, for one core (`taskset`)
-
-An iteration is one player's update. Prints JSON lines. With `--suits merged` update and rivers take
-lines, in which hands that suits cannot tell apart are one.
+update  one player's update on the ReBeL paper's board
+rivers  rivers of random boards, pots and beliefs, solved in a batch
+ranges  updates of ranges of 167 and 250 hands, on trees and as lines
+flop    a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
+spots   updates of realistic spots as lines, for one core (`taskset`)
 """
 
 import dataclasses
@@ -23,16 +20,7 @@ import tyro
 import games
 import solvers
 from benchmarks import timing
-from games.poker import (
-  RANKS,
-  TEH,
-  BetSizes,
-  Deck,
-  Holdem,
-  RiverEndgame,
-  TurnEndgame,
-  in_units,
-)
+from games.poker import RANKS, TEH, BetSizes, Deck, Holdem, RiverEndgame, TurnEndgame, in_units
 from games.poker.lines import Lines, make_lines, round_up
 from rebel_jax import devices
 from rebel_jax.spots import solved as spot
@@ -120,10 +108,8 @@ def overlapping_ranges(game: Holdem, own: tuple[int, int], union: int) -> np.nda
 
 
 def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
-  """Times Linear CFR from given ranges, in turn: on trees of all hands and of theirs, and as lines.
-
-  Exploitability is that of a policy of numpy's, its check included.
-  """
+  """Times Linear CFR from ranges, in turn: on trees of all hands and of theirs, and as lines."""
+  # Exploitability is that of a policy of numpy's, its check included.
   game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
   beliefs = overlapping_ranges(game, (167, 250), 270)
   small = game.only(beliefs)
@@ -326,10 +312,8 @@ def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5)
 
 
 def spots() -> Iterator[dict[str, Any]]:
-  """Times DCFR's updates on lines of realistic ranges, and of full ones, by processor time.
-
-  Looks at the exploitability are told from updates by their numbers, which grow.
-  """
+  """Times DCFR's updates on lines of realistic ranges, and of full ones, by processor time."""
+  # Looks at the exploitability are told from updates by their numbers, which grow.
   every = ",".join(f"{rank}2{suit}+" for rank in RANKS[1:] for suit in "so") + ",22+"
   teh_river = RiverEndgame(board="3s7hTdKsAc", bets=TEH)
   one_bet = TurnEndgame(bets=BETS["teh_one_bet"])

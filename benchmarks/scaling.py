@@ -1,13 +1,7 @@
-"""Cost of solving against the batch, the tree, the number of updates and the devices.
+"""Cost of solving against the batch, the tree, the number of updates and the devices, by `axis`.
 
-`python -m benchmarks.scaling` prints JSON lines, each with the `axis` that it belongs to:
-
-  batch: whole games of one kind at different beliefs, by `solvers.solve_batch`.
-  tree: one whole game after another, smallest first; microseconds per update and per node.
-  updates: one game, more and more iterations; compiling must not take longer for more of them.
-  devices: a fixed batch spread over 1, 2, 4 and 8 devices by `jax.shard_map`. Without accelerators
-    the devices are parts of the CPU, made in a process of their own: on few cores that shows what
-    spreading costs, not what devices are worth.
+Without accelerators devices are parts of the CPU, in a process of their own: on few cores that
+shows what spreading (`jax.shard_map`) costs, not what devices are worth.
 """
 
 import dataclasses

@@ -1,14 +1,7 @@
 """The paper's Table 2 of one's own runs: exploitability of each run's last three checkpoints.
 
-`python -m benchmarks.table2 RUN RUN ...` measures, as the paper does, the average policy of 1,024
-playthroughs with searches of 1,024 iterations, of each of a run's last three checkpoints, and
-prints a JSON line for each run with the three figures, their mean and the paper's. With
-`--playthroughs 64` it is a minute's work for Liar's Dice 1x4f, and its numbers are higher: an
-average of few playthroughs is uneven.
-
-A checkpoint that a run made when it was stopped, or by the clock, counts like one after an
-evaluation. `--keep FOLDER` keeps playthroughs as they are sampled, and a command that was
-interrupted goes on from there.
+As in the paper, the average policy of 1,024 playthroughs with searches of 1,024 iterations; with
+`--playthroughs 64` it is a minute's work for Liar's Dice 1x4f, and higher: few are uneven.
 """
 
 import dataclasses
@@ -44,11 +37,7 @@ class Options:
 
 
 def last_checkpoints(run: str, count: int) -> list[Path]:
-  """Returns a run's last `count` checkpoints, oldest first.
-
-  Raises:
-    SystemExit: it has fewer.
-  """
+  """Returns a run's last `count` checkpoints, oldest first."""
   found = checkpoint.checkpoints_of(run)
   if not 1 <= count <= len(found):
     raise SystemExit(f"checkpoints={count} must be from 1 to the {len(found)} that {run!r} has")

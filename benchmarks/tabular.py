@@ -1,12 +1,8 @@
-"""Microseconds of one player's update of a whole game, alone and in a batch.
+"""Microseconds of one player's update of a whole game, alone and in a batch, a JSON line a game.
 
-`python -m benchmarks.tabular` prints a JSON line for each game. `microseconds_per_update` is a
-solve's time divided by its iterations, an iteration being one player's update: everything that a
-caller of `solvers.solve` waits for once it is compiled. `microseconds_per_update_batched` is the
-same for each game of a batch that differ in their beliefs (`solvers.solve_batch`). Where OpenSpiel
-is installed its C++ `CFRSolver` runs beside it; one of its iterations updates both players, and
-`open_spiel_ratio` is its time beside that of two updates.
-`--pieces 1 2 4` adds a line for each number of games that are solved side by side.
+`microseconds_per_update` is a compiled solve's time over its iterations; `..._batched` the same of
+each game of a batch. OpenSpiel's C++ `CFRSolver` runs beside it where it is installed: one of its
+iterations updates both players, and `open_spiel_ratio` compares it with two updates.
 """
 
 import dataclasses

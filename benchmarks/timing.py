@@ -37,14 +37,8 @@ GAMES: dict[str, Callable[[], Game]] = {
 
 
 def command(main: Callable[..., int | None], options: type | None = None) -> NoReturn:
-  """Runs `main` on what a command line sets, and ends the process with its exit code.
-
-  Numbers below zero, and pictures that cannot be drawn, are refused before the work.
-
-  Args:
-    main: the command.
-    options: a dataclass that `main` takes; None where the flags are the arguments of `main`.
-  """
+  """Runs `main` on what a command line sets, and ends the process with its exit code."""
+  # Numbers below zero, and pictures that cannot be drawn, are refused before the work.
 
   @functools.wraps(main)
   def checked(*given: Any, **named: Any) -> int | None:
@@ -57,11 +51,7 @@ def command(main: Callable[..., int | None], options: type | None = None) -> NoR
 
 
 def check(values: dict[str, Any]) -> None:
-  """Checks the values of flags by themselves.
-
-  Raises:
-    ConfigError: a number is below zero, or a picture cannot be drawn.
-  """
+  """Checks the values of flags by themselves: numbers below zero and impossible pictures."""
   for name, value in values.items():
     numbers = value if isinstance(value, tuple) else (value,)
     if any(isinstance(x, int | float) and not x >= 0 for x in numbers):
@@ -118,14 +108,9 @@ def say(row: dict[str, Any]) -> None:
 
 
 class Timing(NamedTuple):
-  """Seconds that calls take.
+  """Seconds that calls take."""
 
-  Attributes:
-    first: seconds of the first call, which compiles.
-    median, fastest: seconds of the calls that are timed.
-  """
-
-  first: float
+  first: float  # of the first call, which compiles
   median: float
   fastest: float
 
@@ -141,18 +126,9 @@ CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time
 def time_calls(
   function: Callable[[], Any], *, repeats: int, seconds: float = 0.0, clock: str = "wall"
 ) -> Timing:
-  """Times `function`, waiting for its results.
-
-  Args:
-    function: what to call; it returns JAX arrays, or a pytree of them, or nothing.
-    repeats: how many calls to time, after one that compiles and one that warms up.
-    seconds: further calls are timed until this much time has gone by.
-    clock: "wall", or "cpu" for the time that all threads of the process spent computing, which
-      other programs on the same cores disturb less.
-
-  Returns:
-    The times.
-  """
+  """Times `repeats` calls of `function` or more, until `seconds` are over, waiting for results."""
+  # `clock` "cpu" is the time that all threads of the process spent computing, which other programs
+  # on the same cores disturb less.
   now = CLOCKS[clock]
 
   def once() -> float:
@@ -220,10 +196,8 @@ def average_policy(
 
 
 def random_beliefs(tree: PublicTree, batch: int, seed: int = 0) -> np.ndarray:
-  """Returns random beliefs at the root of `tree`, or of each of `B` stacked trees: `[B, P, H]`.
-
-  Each row is uniform over the distributions on the infostates that the rules make possible.
-  """
+  """Returns random beliefs at the root of `tree`, or of each of `B` stacked trees: `[B, P, H]`."""
+  # Each row is uniform over the distributions on the infostates that the rules make possible.
   stacked = np.ndim(tree.prior) == 3
   shape = (batch, 2, tree.num_infostates)
   weights = np.random.default_rng(seed).exponential(size=shape)

@@ -66,12 +66,7 @@ def check_integer(name: str, value: Any, *, least: int = 1, most: int = MAX_COUN
 
 
 def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None = None) -> Any:
-  """Returns `values` as an array, of numpy or as it was of JAX; traced ones are not looked at.
-
-  Raises:
-    TypeError: they are no integers, or have not `ndim` axes.
-    ValueError: one is below `least` or above `most`.
-  """
+  """Returns `values` as an array of integers from `least` to `most`; traced ones are unchecked."""
   array = as_array(values)
   array = array if array.size or isinstance(array, jax.Array) else array.astype(int)
   if not jax.dtypes.issubdtype(array.dtype, np.integer) or ndim not in (None, array.ndim):
@@ -127,11 +122,9 @@ def _a(name: str) -> str:
 
 @functools.cache
 def kind_of(annotation: Any) -> Kind:
-  """Returns the kind that an annotation names.
-
-  Numbers may be numpy's, lists and tuples stand for each other and for arrays of numbers, and a
-  protocol is had by whatever has its methods. Annotations of other sorts take anything.
-  """
+  """Returns the kind that an annotation names; annotations of other sorts take anything."""
+  # Numbers may be numpy's, lists and tuples stand for each other and for arrays of numbers, and a
+  # protocol is had by whatever has its methods.
   origin, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
   if origin is Literal:
     words = " or ".join(map(repr, parts))
@@ -188,12 +181,7 @@ def _limited(annotation: Any) -> bool:
 
 
 def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
-  """Checks that arguments, by name, are of the kinds that annotations name.
-
-  Raises:
-    TypeError: one is not.
-    ValueError: one is beyond its limits; a seed is negative or too large.
-  """
+  """Checks that arguments, by name, are of the kinds that annotations name, within limits."""
   for name in (x for x in arguments if x in annotations):
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
@@ -205,10 +193,7 @@ def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) ->
 
 
 def checked(function: F) -> F:
-  """Makes a function refuse, in one sentence, arguments of other kinds than its annotations name.
-
-  For functions that are called on the host; others are compiled, and check what they must.
-  """
+  """Makes a function on the host refuse arguments of other kinds than its annotations name."""
   signature = inspect.signature(function)
   annotations = functools.cache(functools.partial(typing.get_type_hints, include_extras=True))
 
@@ -244,12 +229,7 @@ def as_share(value: Any) -> float:
 
 
 def check_shape(name: str, array: Any, shape: tuple[int, ...], letters: str) -> None:
-  """Checks that an argument is an array of a shape, perhaps traced; `letters` name its axes.
-
-  Raises:
-    TypeError: it is no array of real numbers.
-    ValueError: it has another shape.
-  """
+  """Checks that an argument, perhaps traced, has a shape; `letters` name its axes."""
   if not _is_array(array):
     raise TypeError(
       f"{name}={short(array)} must be an array of real numbers, of shape {shape} {letters}"

@@ -45,20 +45,8 @@ def check_size(
   *,
   max_bytes: float = MAX_BYTES,
 ) -> None:
-  """Counts what a public tree would take, level by level, and refuses what is too much.
-
-  Equal public states of a level have the same future, so each is followed once.
-
-  Args:
-    game: the rules.
-    state: `[S]` public state of the root.
-    depth: after how many public actions the tree is cut off; None for never.
-    stage: nodes of other stages have no children; None if stages do not matter.
-    max_bytes: of the nodes, each with a row of `[N, H]` and what building needs.
-
-  Raises:
-    ValueError: the tree would take more, or has no end.
-  """
+  """Counts a public tree's nodes by level; refuses one of over `max_bytes`, or without an end."""
+  # Equal public states of a level have the same future, so each is followed once.
 
   def goes_on(states: np.ndarray) -> np.ndarray:
     here = np.ones(len(states), bool) if stage is None else game.stages(states) == stage
@@ -169,17 +157,7 @@ def build_from_state(
   possible: np.ndarray | None = None,
   depth: int | str | None = None,
 ) -> PublicTree:
-  """Builds the public tree below a public state.
-
-  Args:
-    game: the rules.
-    state: `[S]` public state of the root, not terminal.
-    possible: `[P, H]` infostates that the rules allow there; None for all.
-    depth: as for `build_public_tree`.
-
-  Returns:
-    The tree; see `build_public_tree`.
-  """
+  """Builds the tree below `state` `[S]`, where `possible` `[P, H]` (None: all) are allowed."""
   state = np.asarray(state)
   limit = _limit(game, state, depth)
   check_size(game, state, *limit)
@@ -233,10 +211,7 @@ def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
 
 
 def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> _Nodes | None:
-  """Returns the level below, sorted, or None if nothing above has children.
-
-  Its nodes become leaves at the depth limit, or where their stage is not `stage`.
-  """
+  """Returns the level below, sorted, or None; nodes at the limit or of another stage are leaves."""
   inner = np.flatnonzero(above.kind <= CHANCE)
   if inner.size == 0:
     return None
@@ -276,13 +251,7 @@ def find_runs(parents: np.ndarray) -> tuple[tuple[int, int], ...]:
 
 
 def level_shape(group: np.ndarray, parents: np.ndarray, actors: np.ndarray) -> Level:
-  """Returns the shape of a level.
-
-  Args:
-    group: `[n]` of its nodes, in their order; see `group_of`.
-    parents: `[n]` positions in the level above.
-    actors: kinds of the nodes there that are parents; none at the root.
-  """
+  """Returns a level's shape from its nodes' `group_of`, parents `[n]` and parents' kinds."""
   movers = np.unique(actors).tolist()
   inner, leaves, ends = np.bincount(group, minlength=3).tolist()
   actor = movers[0] if len(movers) == 1 else None
@@ -366,10 +335,7 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
 def add_payoff_runs(
   structure: TreeStructure, payoff_index: np.ndarray, *, gathered: bool
 ) -> TreeStructure:
-  """Notes which neighbouring terminal nodes share a table.
-
-  Levels of very many runs go without where their tables may be `gathered` node by node.
-  """
+  """Notes which neighbouring terminal nodes share a table, unless too many and `gathered`."""
   levels = []
   for level, start in zip(structure.levels, structure.terminal_offsets):
     index = payoff_index[start : start + level.num_terminals]

@@ -1,10 +1,7 @@
-"""The interface of a game: what a set of rules must answer to become a public tree.
+"""The interface of a game: rules that become a public tree, over batches of public states.
 
-A game is *factored*: everything that happens is either seen by both players (public
-actions and public chance) or known through each player's infostate, an index below
-`num_infostates`. Rules are written over *batches of public states*, so that a tree of a hundred
-thousand nodes is built level by level and never node by node, and over the array namespace of
-their argument, so that numpy builds trees with them and JAX runs the same rules on a device.
+A game is *factored*: all that happens is seen by both players (public actions, public chance) or
+known through each player's infostate, an index below `num_infostates`.
 """
 
 import abc
@@ -30,15 +27,10 @@ T = TypeVar("T", bound=type)
 
 
 class MoverMoves(NamedTuple):
-  """The moves of each state's mover, by infostate: `[n, M, H]` each, -1 where there is none.
+  """The moves of each state's mover, by infostate: `[n, M, H]` each, -1 where there is none."""
 
-  Attributes:
-    leads_to: the infostate that the mover holds afterwards.
-    action: the public action that the other player sees.
-  """
-
-  leads_to: Any
-  action: Any
+  leads_to: Any  # the infostate that the mover holds afterwards
+  action: Any  # the public action that the other player sees
 
 
 # Axes of rules' arguments, kinds of their dtypes, and words; no kind for one number along an axis.
@@ -58,11 +50,7 @@ _SIZES = {"P": "", "S": "_num_columns", "H": "num_infostates", "A": "num_actions
 
 
 def _check_given(game: Any, given: Mapping[str, Any]) -> None:
-  """Checks that a rule's arguments, by name, have the game's shapes and are among its numbers.
-
-  Raises:
-    ValueError: one has not, or is not.
-  """
+  """Checks that a rule's arguments, by name, have the game's shapes and are among its numbers."""
   sizes: dict[str, int] = {}
   for name, value in given.items():
     axes, kinds, words = _ARGUMENTS.get(name, ("", "", ""))
@@ -537,11 +525,7 @@ class Game(abc.ABC):
 
 
 def check_is_game(game) -> None:
-  """Checks that `game` is a game.
-
-  Raises:
-    TypeError: it is something else.
-  """
+  """Raises a `TypeError` unless `game` is a `Game`."""
   if not isinstance(game, Game):
     raise TypeError(f"game={short(game)} must be a games.Game, as games.make returns it")
 

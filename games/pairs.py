@@ -1,8 +1,6 @@
-"""Pairs of infostates: which are compatible, and each pair's payoff.
+"""Pairs of infostates, compatible or not, and each pair's payoff: in tables, or of hands of cards.
 
-Two kinds behind the same operations: tables of all pairs, and hands of two cards. `Game.pairs`
-returns those of a game and `of_tree` those of a tree; sums over reach run in numpy and in JAX,
-deals and tables of all pairs on the host. Hands of two cards that block each other need no table.
+Sums over reach run in numpy and in JAX, deals and tables of all pairs on the host.
 """
 
 import abc
@@ -28,11 +26,7 @@ def holds(hands: Any, num_cards: int, dtype: Any = float) -> Any:
 
 
 def num_live_cards(num_hands: int) -> int:
-  """Returns how many cards make so many pairs.
-
-  Raises:
-    ValueError: no number of cards does.
-  """
+  """Returns how many cards make so many pairs; a `ValueError` where no number does."""
   cards = (1 + math.isqrt(1 + 8 * num_hands)) // 2
   if cards * (cards - 1) // 2 != num_hands:
     raise ValueError(f"hands={num_hands} must be all pairs of some number of cards")
@@ -55,18 +49,9 @@ _held_by_all_once = jax.jit(lambda *how: jnp.asarray(_held_by_all(*how)), static
 
 
 def compatible_mass(reach: Any, held: Any = None) -> Any:
-  """Returns, for each hand, the sum of `reach` over the hands that share no card with it.
-
-  By inclusion and exclusion: everything, less what holds the first card, less what holds the
-  second, plus the hand itself, which holds both.
-
-  Args:
-    reach: `[..., H]`.
-    held: `[H, C]` `holds` of the hands; None for all pairs of some cards.
-
-  Returns:
-    `[..., H]`.
-  """
+  """Returns for each hand the sum of `reach` `[..., H]` over hands that share no card with it."""
+  # Inclusion and exclusion: everything, less what holds either card, plus the hand itself. `held`
+  # is `holds` of the hands `[H, C]`, None for all pairs of some cards.
   if held is None:
     make = _held_by_all if isinstance(reach, np.ndarray) else _held_by_all_once
     held = make(reach.shape[-1], reach.dtype)
@@ -83,11 +68,10 @@ _CANCELLED = 16.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pairs(abc.ABC):
-  """Weights and payoffs of pairs of infostates (player 0's, player 1's).
+  """Weights and payoffs of pairs of infostates (player 0's, player 1's)."""
 
-  Letters as in `Game`; `pair_index` and `payoff_index` say which table holds. Payoffs are a game's
-  own, to player 0. A tree keeps them times the weight of the pair: those of `used` and `of_tree`.
-  """
+  # Indices say which table holds. Payoffs are a game's own, to player 0; a tree keeps them times
+  # the weight of the pair: those of `used` and `of_tree`.
 
   @property
   @abc.abstractmethod
@@ -139,35 +123,20 @@ class Pairs(abc.ABC):
 
   @abc.abstractmethod
   def used(self, payoff_index: np.ndarray, pair_index: np.ndarray) -> "tuple[Pairs, np.ndarray]":
-    """Returns the payoff tables of a tree, and the table of each terminal node: `[T]`.
-
-    Args:
-      payoff_index: `[T]` the game's.
-      pair_index: `[T]`.
-    """
+    """Returns a tree's payoff tables, and the table of each terminal node: `[T]`, from `[T]`."""
 
   @abc.abstractmethod
   def columns(self, dealt: np.ndarray) -> dict[str, Any]:
-    """Returns the fields of a `PublicTree` that hold these pairs.
-
-    Args:
-      dealt: `[N, k]` cards that chance dealt to get to each node.
-    """
+    """Returns a `PublicTree`'s fields that hold these pairs; `dealt` is `[N, k]`."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class DensePairs(Pairs):
-  """Pairs of infostates in tables.
+  """Pairs of infostates in tables."""
 
-  Attributes:
-    weights: `[C, H, H]`.
-    payoffs: `[K, H, H]`.
-    compatible: whether every pair weighs one; static.
-  """
-
-  weights: Any
-  payoffs: Any
+  weights: Any  # [C, H, H]
+  payoffs: Any  # [K, H, H]
   compatible: bool = dataclasses.field(default=False, metadata={"static": True})
 
   def __post_init__(self):
@@ -223,23 +192,13 @@ class DensePairs(Pairs):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class HoleCards(Pairs):
-  """Hands of two cards: those that share a card exclude each other, all other pairs weigh one.
+  """Hands of two cards: those that share a card exclude each other, all other pairs weigh one."""
 
-  Payoff table 0 is a fold's, one for every pair, and table 1 + k a showdown's of `strengths[k]`.
+  # Payoff table 0 is a fold's, one for every pair, and table 1 + k a showdown's of `strengths[k]`.
 
-  Attributes:
-    hands: `[H, 2]` all pairs of some cards or a list of such pairs, in the order of
-      `itertools.combinations`.
-    strengths: `[K, H]` of each hand at each showdown, higher wins, -1 where impossible.
-    held: `[H, C]` 1 where the hand holds the card; found for hands of numpy, which are checked.
-      None of JAX's for all pairs of some cards.
-
-  Raises:
-    ValueError: a hand is no pair, or the hands are in another order.
-  """
-
-  hands: Any
-  strengths: Any
+  hands: Any  # [H, 2] all pairs of some cards or a list of such, in the order of `combinations`
+  strengths: Any  # [K, H] higher wins, -1 where impossible
+  # [H, C] 1 where the hand holds the card; None of JAX's for all pairs of some cards
   held: Any = None
 
   def __post_init__(self):
@@ -326,10 +285,7 @@ class HoleCards(Pairs):
 
 
 def _product(reach: Any, player: int, *parts: tuple[Any, Any]) -> Any:
-  """Returns rows `[n, H]` times each one's table, which is the product of `parts`.
-
-  Each is tables `[K, H, H]` and which of them a row has, `[n]`.
-  """
+  """Returns rows `[n, H]` times each one's table, the product of `parts`: tables and indices."""
   xp: Any = reach.__array_namespace__()
   table: Any = 1.0
   for tables, index in parts:
@@ -350,10 +306,7 @@ def most_hands_per_card(hands: np.ndarray) -> int:
 
 
 def of_tree(tree: PublicTree, dtype: Any = None) -> Pairs:
-  """Returns the pairs of an unstacked tree; `columns` is the way back.
-
-  On the host, or, with the `dtype` of sums, as arrays of JAX, also while the tree is traced.
-  """
+  """Returns an unstacked tree's pairs, on the host, or in JAX with the `dtype` of sums."""
   as_array: Any = np.asarray if dtype is None else jnp.asarray
   if tree.hands is None:
     return DensePairs(as_array(tree.pair_weights), as_array(tree.payoffs), tree.compatible)

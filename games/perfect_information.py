@@ -101,15 +101,11 @@ class Stones(PerfectInformation):
 
   A public state begins with the board, row by row from above: 0 for none, 1 for player 0's stone
   and 2 for player 1's.
-
-  Attributes:
-    columns, rows: names of the picture's, from the left and from above.
-    places: names of all actions.
   """
 
-  columns: Sequence[str]
-  rows: Sequence[str]
-  places: Sequence[str]
+  columns: Sequence[str]  # names, from the left
+  rows: Sequence[str]  # names, from above
+  places: Sequence[str]  # names of all actions
 
   def board(self, state: Array) -> Array:
     """Returns the stones as they lie: `[rows, columns]`."""

@@ -1,8 +1,7 @@
 """Templates: static shapes of subgames, filled in on the device from a public state.
 
 A round of betting is a small tree whose shape depends on the round alone; chips and cards decide
-which of its moves are legal. What cannot happen is padding. So one compiled program makes, and
-searches, the subgames at any public states, and none of them is written out beforehand.
+which of its moves are legal. So one compiled program serves the subgames at any public states.
 """
 
 import dataclasses
@@ -23,19 +22,12 @@ _MOST_UNROLLED = 2  # levels that are filled one by one; of more a loop is compi
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-  """The common shape of subgames of one kind; static, compared by value.
+  """The common shape of subgames of one kind; static, compared by value."""
 
-  Attributes:
-    structure: levels and runs, as in `PublicTree`.
-    action: `[N]` of each node, -1 at the root and on levels where outcomes of chance are drawn.
-    kind: `[N]` of each node where it exists: who moves, `LEAF` or `TERMINAL`.
-    payoff_index: `[T]` table of each terminal node, as `Templates.pair_columns` has them.
-  """
-
-  structure: TreeStructure
-  action: tuple[int, ...]
-  kind: tuple[int, ...]
-  payoff_index: tuple[int, ...]
+  structure: TreeStructure  # levels and runs, as in `PublicTree`
+  action: tuple[int, ...]  # [N], -1 at the root and on levels where outcomes of chance are drawn
+  kind: tuple[int, ...]  # [N] of each node where it exists: who moves, LEAF or TERMINAL
+  payoff_index: tuple[int, ...]  # [T] of each terminal node, as `Templates.pair_columns` has them
 
   @property
   def decides(self) -> bool:
@@ -82,9 +74,8 @@ def make_template(root: Node) -> Template:
 class Templates(Protocol):
   """The subgames of a game as templates, and what fills them; methods run on JAX's arrays.
 
-  Attributes:
-    game: the rules, over public states `[n, S]`.
-    templates: by the number that `number_of` gives, earlier parts of the game first.
+  `game` are the rules, over public states `[n, S]`; `templates` are by the number that `number_of`
+  gives, earlier parts of the game first.
   """
 
   @property
@@ -127,17 +118,7 @@ class Templates(Protocol):
 def fill_states(
   rules: Templates, number: int, state: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-  """Fills a template with public states.
-
-  Args:
-    rules: of the game.
-    number: of the template.
-    state: `[S]` public state of the root.
-
-  Returns:
-    States `[N, S]`, whether nodes exist `[N]`, actions `[N]`, and how many outcomes of chance each
-    node stands for `[N]`.
-  """
+  """Returns states `[N, S]`, whether they exist, actions and what each stands for: `[N]`."""
   template = rules.templates[number]
   structure = template.structure
   if structure.depth > _MOST_UNROLLED and min(template.action[1:]) >= 0:
@@ -190,17 +171,9 @@ def _fill_by_loop(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
-  """Returns the subgame at a public state, of the shape of a template.
-
-  The tree is the one of `build_public_tree(..., depth="stage")` with padding and without what must
-  follow (`Templates.next_states`); its prior is uniform over the infostates that the rules allow.
-  Traceable; batches come from `jax.vmap`.
-
-  Args:
-    rules: of the game.
-    number: of the template that holds subgames at `state`.
-    state: `[S]` public state of the root.
-  """
+  """Returns the subgame at a public state `[S]`, of the shape of a template."""
+  # The tree of `build_public_tree(..., depth="stage")` with padding and without what must follow
+  # (`Templates.next_states`); its prior is uniform over the infostates that the rules allow.
   template, game = rules.templates[number], rules.game
   structure, kind = template.structure, np.array(template.kind)
   offsets = np.array(structure.offsets)
@@ -257,10 +230,7 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
 
 
 def node_features(game: Game, tree: PublicTree) -> Any:
-  """Returns each decision's public state as the player who moves sees it: `[..., N, F]`, else zero.
-
-  `tree` is one or a stack; arrays are of the kind of its own.
-  """
+  """Returns decisions' public states as the mover sees them: `[..., N, F]`, else zero."""
   xp: Any = tree.kind.__array_namespace__()
   kind, rows = tree.kind[..., None], xp.reshape(tree.state, (-1, tree.state.shape[-1]))
   first, second = (game.features(rows, p).reshape(*kind.shape[:-1], -1) for p in (0, 1))

@@ -67,16 +67,7 @@ _SETTINGS = ("iterations", "algorithm", "depth", "seconds", "simulations", "per_
 
 
 def play(options: Options, log: Callable[[int], None] = lambda chips: None) -> list[int]:
-  """Plays the command's match and returns the chips won in each hand.
-
-  Args:
-    options: of the command.
-    log: as of `play_acpc`.
-
-  Raises:
-    ConfigError: an option is not allowed or the run cannot be read.
-    TableError: as `play_acpc`.
-  """
+  """Plays the command's match and returns the chips won in each hand."""
   chosen: dict[str, Any] = {name: getattr(options, name) for name in _SETTINGS}
   drawn = int(np.random.default_rng().integers(2**31))
   seated = make_chip_player(

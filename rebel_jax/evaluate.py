@@ -74,11 +74,7 @@ _EXPLOITABILITY = "keep", "unsafe", "depth", "trajectories"
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
-  """Returns the command's result, by JSON key.
-
-  Raises:
-    ConfigError: an option is not allowed or the checkpoint cannot be read.
-  """
+  """Returns the command's result, by JSON key."""
   began = time.monotonic()
   shown = display or Display(quiet=True)
   policy = checkpoint.load(options.checkpoint).at_spot(options.game_params)
@@ -126,11 +122,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 
 def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
-  """Returns the options that change the configuration, and those of its evaluator.
-
-  Raises:
-    ConfigError: an option is about what is not measured, or about chance where there is none.
-  """
+  """Returns the options that change the configuration, and those of its evaluator."""
   if isinstance(config.search, DeepCFR):
     flags.refuse(options, ["seed"], f"is not for {options.checkpoint!r}, where nothing is sampled")
     return {}, {}

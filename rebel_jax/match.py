@@ -62,12 +62,7 @@ class Options:
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
-  """Returns the command's result, by JSON key.
-
-  Raises:
-    ConfigError: an option is not allowed, a checkpoint cannot be read, or the players do not know
-      the same game.
-  """
+  """Returns the command's result, by JSON key."""
   began, shown, names = time.monotonic(), display or Display(quiet=True), (options.a, options.b)
   if options.hands % 2:
     raise allowed.ConfigError(
@@ -136,11 +131,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 
 def _game_of(options: Options, searchers: dict[str, Any]) -> Game:
-  """Returns the game that is played.
-
-  Raises:
-    ConfigError: nobody says which it is, or the players know different games.
-  """
+  """Returns the game that is played."""
   if not searchers:
     raise allowed.ConfigError(
       f"a={options.a!r} and b={options.b!r} are no networks; one of the two must be, for it says "
@@ -156,11 +147,7 @@ def _game_of(options: Options, searchers: dict[str, Any]) -> Game:
 
 
 def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], Seat]:
-  """Returns a function from a seed to a player of one game.
-
-  Raises:
-    ConfigError: the player is for another game.
-  """
+  """Returns a function from a seed to a player of one game."""
   if searcher is not None:
     return lambda seed: searcher.agent(seed=seed)
   if name == "uniform":

@@ -32,14 +32,7 @@ from rebel_jax.spots.solved import (
   prepare,
   solve,
 )
-from rebel_jax.spots.study import (
-  HandTable,
-  Study,
-  check_acts,
-  check_table,
-  export,
-  hand_table,
-)
+from rebel_jax.spots.study import HandTable, Study, check_acts, check_table, export, hand_table
 from solvers.xla import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
@@ -101,12 +94,7 @@ class Options(Spot):
 
 
 def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
-  """Returns the spot that the options name, loaded or solved; a signal ends the solve early.
-
-  Raises:
-    ConfigError: an option is not allowed, a file cannot be written, or the tree does not fit in
-      memory.
-  """
+  """Returns the spot that the options name, loaded or solved; a signal ends the solve early."""
   outputs = options.output, options.picture, options.table
   if len({x and Path(x).absolute() for x in outputs} - {None}) < 3 - outputs.count(None):
     raise allowed.ConfigError("output, picture and table must be different files")
@@ -171,11 +159,7 @@ def _table_errors(options: Options) -> contextlib.AbstractContextManager:
 
 
 def spot_of(options: Options) -> Spot:
-  """Returns the spot that the options name.
-
-  Raises:
-    ConfigError: one of them is missing, or the history cannot be read.
-  """
+  """Returns the spot that the options name."""
   if options.history is None:
     flags.refuse(options, ["street"], "is for --history")
   else:
@@ -192,11 +176,7 @@ def spot_of(options: Options) -> Spot:
 
 
 def report_boards(options: Options, display: Display) -> tuple[str, bool]:
-  """Returns a table of the spot on boards as text, and whether it is of all; Ctrl-C ends it early.
-
-  Raises:
-    ConfigError: an option is not allowed, or belongs to one board.
-  """
+  """Returns a table of the spot on boards as text, and whether it is of all or Ctrl-C came."""
   flags.refuse(
     options,
     ("board", "load", "output", "picture", "table", "history", "lock", "node", "hands", "open"),
@@ -233,11 +213,7 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
 
 
 def check_screen() -> None:
-  """Checks that a spot can be shown on the screen.
-
-  Raises:
-    ConfigError: there is no terminal, or Textual is not installed.
-  """
+  """Checks that a spot can be shown on the screen."""
   if not sys.stdout.isatty():
     raise allowed.ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
   if importlib.util.find_spec("textual") is None:

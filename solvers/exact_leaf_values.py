@@ -21,26 +21,18 @@ from solvers.sweeps.problem import make_problem
 
 
 class LeafGroup(NamedTuple):
-  """Leaves whose subgames have one shape, and are thus solved together.
+  """Leaves whose subgames have one shape, and are thus solved together."""
 
-  Attributes:
-    leaves: `[G]` places among the tree's leaves.
-    trees: the subgame of all of them if `which` is None, else `U` stacked subgames.
-    which: `[G]` each leaf's place among the stacked subgames, or None.
-  """
-
-  leaves: np.ndarray
-  trees: PublicTree
-  which: np.ndarray | None
+  leaves: np.ndarray  # `[G]` places among the tree's leaves
+  trees: PublicTree  # the subgame of all of them if `which` is None, else `U` stacked subgames
+  which: np.ndarray | None  # `[G]` each leaf's place among the stacked subgames, or None
 
 
 @dataclasses.dataclass(frozen=True)
 class SolveBelow:
-  """The function that answers queries; equal settings are equal, so it is traced once.
+  """The function that answers queries; equal settings are equal, so it is traced once."""
 
-  Its params are the `LeafGroup`s of the tree that is asked about. For one tree of a stack they
-  are the stack's subgames and which of them each leaf has.
-  """
+  # Its params are the `LeafGroup`s of a tree; of a stack, its subgames and which each leaf has.
 
   algorithm: Algorithm
   num_iterations: int
@@ -60,10 +52,7 @@ class SolveBelow:
   def values(
     self, params: Any, policies: list[jax.Array], beliefs: jax.Array, player: int
   ) -> jax.Array:
-    """Returns `player`'s expected values at the leaves, `[L, H]`, under the subgames' policies.
-
-    `beliefs` are `[L, P, H]` at the leaves.
-    """
+    """Returns `player`'s expected values at the leaves, `[L, H]`, under the subgames' policies."""
     values = jnp.zeros_like(beliefs[:, 0])
     for (leaves, trees, which), policy in zip(params, policies):
       tree, axis = _rows(trees, which)
@@ -73,10 +62,7 @@ class SolveBelow:
     return values
 
   def subgame_policies(self, params: Any, beliefs: jax.Array) -> list[jax.Array]:
-    """Returns for each `LeafGroup` the average policies of its subgames, `[G, n, H]`.
-
-    `beliefs` are `[L, P, H]` at the tree's leaves.
-    """
+    """Returns for each `LeafGroup` the average policies of its subgames, `[G, n, H]`."""
 
     def solve_one(tree, beliefs):
       return solve(
@@ -112,11 +98,7 @@ class ExactLeafValues:
     self._cache: dict[Any, PublicTree] = {}
 
   def bind(self, tree: PublicTree) -> tuple[SolveBelow, Any]:
-    """Returns a function of `(params, query)` and its params for the leaves of `tree`.
-
-    Raises:
-      ValueError: `tree` is traced or stacked, or does not fit the game.
-    """
+    """Returns a function of `(params, query)` and its params for the leaves of `tree`."""
     if not validation.is_concrete(tree):
       raise ValueError(
         "tree is traced, and the subgames below its leaves are built of concrete arrays; close "
@@ -130,14 +112,8 @@ class ExactLeafValues:
     raise TypeError("exact leaf values are those of a tree: exact_leaf_values(...).bind(tree)")
 
   def bind_stacked(self, trees: PublicTree) -> tuple[SolveBelow, PublicTree, np.ndarray]:
-    """Returns a function, what all trees of a stack share of its params, and what each has.
-
-    Subgames of all trees take one common shape here. The function's params for tree b are the
-    pair of the shared part and row b of the rest, `[B, L]`.
-
-    Raises:
-      ValueError: `trees` are traced, or not trees of the game.
-    """
+    """Returns a function, what all trees of a stack share of its params, and what each has."""
+    # Params for tree b are the pair of the shared part and row b of the rest, `[B, L]`.
     if not validation.is_concrete(trees):
       raise ValueError(
         "trees are traced, and the subgames below their leaves are found in concrete arrays; "

@@ -7,18 +7,13 @@ import jax.numpy as jnp
 
 
 class Half(NamedTuple):
-  """Rows of numbers in 16 bits.
+  """Rows of numbers in 16 bits."""
 
-  A number loses at most 2**-11 of itself, and what is less than 2**-14 of the row's largest at most
-  2**-24 of that one. Zeros are kept, and so are whole numbers up to 2,048.
+  # A number loses at most 2**-11 of itself, and what is less than 2**-14 of the row's largest at
+  # most 2**-24 of that one. Zeros are kept, and so are whole numbers up to 2,048.
 
-  Attributes:
-    numbers: `[..., n]` float16, less than one in size.
-    scale: `[...]` what one of them is worth: powers of two, of the type that the rows had.
-  """
-
-  numbers: jax.Array
-  scale: jax.Array
+  numbers: jax.Array  # `[..., n]` float16, less than one in size
+  scale: jax.Array  # `[...]` powers of two, of the rows' type
 
 
 def half_zeros(shape: tuple[int, ...], dtype: Any) -> Half:

@@ -45,15 +45,8 @@ LeafValues = Callable[[Any, LeafQuery], jax.Array]
 def before_loop(
   leaf_values: LeafValues, params: Any, features: tuple[jax.Array, jax.Array]
 ) -> tuple[LeafValues, Any, tuple[Any, Any]]:
-  """Returns a loop's leaf function, its parameters, and each player's `encoded`.
-
-  That is what the function's own `before_loop(params, features)` returns, if it has one.
-
-  Args:
-    leaf_values: which will be asked.
-    params: passed on to it.
-    features: `[R, F]` the leaves as each player sees them.
-  """
+  """Returns a loop's leaf function, its parameters, and each player's `encoded`."""
+  # That is what the function's own `before_loop(params, features)` returns, if it has one.
   asked: Any = leaf_values
   if hasattr(asked, "before_loop"):
     return asked.before_loop(params, features)
@@ -63,10 +56,9 @@ def before_loop(
 
 @dataclasses.dataclass(frozen=True)
 class TracedLeafValues:
-  """A leaf function as its programs for either traverser; equal where these are the same.
+  """A leaf function as its programs for either traverser; equal where these are the same."""
 
-  So closures made anew, as by a notebook's cell, share compiled solvers.
-  """
+  # So closures made anew, as by a notebook's cell, share compiled solvers.
 
   key: tuple[Any, ...]
   two_beliefs: bool
@@ -83,13 +75,7 @@ class TracedLeafValues:
 def shared_by_program(
   leaf_values: LeafValues, params: Any, tree: PublicTree, two_beliefs: bool
 ) -> LeafValues:
-  """Returns a leaf function that equals those of the same program, where this one equals itself.
-
-  Args:
-    leaf_values, params: as of a solve; concrete.
-    tree: one, or a stack.
-    two_beliefs: whether queries have `value_beliefs`.
-  """
+  """Returns a leaf function that equals those of the same program, where this one equals itself."""
   extras = ("encode", "before_loop", "solves_trees")
   if type(leaf_values).__eq__ is not object.__eq__ or any(hasattr(leaf_values, x) for x in extras):
     return leaf_values

@@ -312,12 +312,9 @@ def _masses(problem: TreeProblem, info: NodeInfo, own: Levels, searcher: int) ->
 
 
 def _gifts(problem: Problem, values: Levels, masses: Levels, opponent: int) -> Levels:
-  """Sums the opponent's gifts along the way to every node (thesis, equation 5.2), `[n, H]` each.
-
-  `values` are counterfactual. A gift at a choice is the best of the moves that end the game, whose
-  value no other re-solve can change (thesis, section 5.1.3), and of the move that was made, less
-  the latter.
-  """
+  """Sums the opponent's gifts along the way to every node (thesis, equation 5.2), `[n, H]` each."""
+  # A gift at a choice is the best of the moves that end the game, whose value no other re-solve can
+  # change (thesis, section 5.1.3), and of the move that was made, less the latter.
   gifts = [jnp.zeros_like(values[0])]
   kinds = problem.split(jnp.asarray(problem.tree.kind))
   for i in range(1, len(values)):
@@ -338,12 +335,9 @@ _PADDED = 2  # at most so many places for each node that there is
 
 
 def like_shapes(trees: Sequence[PublicTree]) -> list[np.ndarray]:
-  """Returns the places of trees that are stacked together, an array a group.
-
-  A stacked tree has the nodes of all trees of its group, told apart by the actions that lead to
-  them. Each group has at most twice as many places as its trees have nodes, or a million places by
-  infostates. The largest trees come first, and each joins the first group that it fits in.
-  """
+  """Returns the places of trees that are stacked together, an array a group."""
+  # A stacked tree has the nodes of all trees of its group, told apart by the actions that lead to
+  # them. The largest trees come first, and each joins the first group that it fits in.
   names: dict[tuple[int, int], int] = {}
   nodes = []
   for tree in trees:

@@ -488,10 +488,7 @@ def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | N
 
 
 def _bound(trees: PublicTree, leaf_values: Any, params: Any, given: Any, algorithm: Any) -> Any:
-  """Returns the function of leaves, its params, and params of each row's own; None without leaves.
-
-  The function is compiled once with others of its program.
-  """
+  """Returns the function of leaves, its params, and each row's own params; None without leaves."""
   own = None
   if not trees.depth_limited:
     return None, None, None

@@ -1,7 +1,4 @@
-"""CFR on a spot of hold'em, the last round of betting a few boards at a time.
-
-The devices of a mesh share these boards.
-"""
+"""CFR on a spot of hold'em, the last round a few boards at a time, on a mesh's devices."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -37,12 +34,11 @@ Tables = tuple[Any, ...]  # for each level of the last round that a player moved
 
 
 class BoardsState(NamedTuple):
-  """State of CFR by boards.
+  """State of CFR by boards."""
 
-  Of the last round there are sums of regrets and of policies alone. A player's policy, and its
-  reach, follow from its regrets, and its newest policy is counted in its average when the other is
-  next updated, since its reach is needed then anyway.
-  """
+  # Of the last round there are sums of regrets and of policies alone. A player's policy, and its
+  # reach, follow from its regrets, and its newest policy is counted in its average when the other
+  # is next updated, since its reach is needed then anyway.
 
   top: CFRState  # of the rounds before
   regret: tuple[tuple[Tables, ...], tuple[Tables, ...]]  # of each player, part by part
@@ -52,23 +48,13 @@ class BoardsState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ByBoards:
-  """CFR whose tables of the last round are visited a few boards at a time.
+  """CFR whose tables of the last round are visited a few boards at a time."""
 
-  It learns what `cfr` does from the same problem in one piece, to rounding. It runs on each device
-  of a mesh along `AXIS` (`parts.layout`): each visits chunks of its own, and what these are worth
-  to the rounds before is gathered once an update.
+  # It learns what `cfr` does from the same problem in one piece, to rounding. Each device visits
+  # chunks of its own, and what these are worth to the rounds before is gathered once an update.
 
-  Attributes:
-    cfr: the algorithm, with turns.
-    tables: how sums of the last round are kept: None for the lines' own type, or `float16`, half
-      of the memory and rounded after every update.
-
-  Raises:
-    ValueError: `tables` is none of these.
-  """
-
-  cfr: CFR
-  tables: Literal["float16"] | None = None
+  cfr: CFR  # the algorithm, with turns
+  tables: Literal["float16"] | None = None  # of the last round's sums: None for the lines' type
 
   def __post_init__(self):
     check_fields(self)
@@ -176,10 +162,7 @@ class ByBoards:
   # What was found.
 
   def exploitability(self, problem: PartedProblem, state: BoardsState) -> jax.Array:
-    """Returns the exploitability of the average policies, in chips.
-
-    With a rake, what they win more than the policies do.
-    """
+    """Returns the exploitability of the average policies, in chips."""
     policy = self.cfr.average_policy(problem.top, state.top)
     gap = self._worth(problem, state, policy, best=True)
     if problem.rakes is not None:
@@ -229,11 +212,7 @@ class ByBoards:
     player: int,
     rows: Tables,
   ) -> Levels:
-    """Returns a player's average policy on a chunk; rows that it did not move to are uniform.
-
-    `rows` are the sums of policies of that chunk, and player 1's newest policy arrives as
-    `newest_arrivals` say.
-    """
+    """Returns a player's average policy on a chunk; rows that it did not move to are uniform."""
     part = problem.parts[number]
     chunk = problem.chunk(part, i)
     if player == 1:  # the newest policy is not counted yet
@@ -313,11 +292,9 @@ def _moved(chunk: LinesProblem, rows: Levels, player: int) -> Tables:
 
 
 def _apart(k: jax.Array, function: Any, arguments: Any) -> Any:
-  """Returns `function(*arguments)`, computed in a program of its own; `k` is at least one.
-
-  Otherwise XLA reads a row of a table while the next is computed that is to stand in its place, and
-  copies the whole table for it, once a row. An accelerator takes all rows at once.
-  """
+  """Returns `function(*arguments)`, computed in a program of its own; `k` is at least one."""
+  # Otherwise XLA reads a row of a table while the next is computed that is to stand in its place,
+  # and copies the whole table for it, once a row. An accelerator takes all rows at once.
   if not tuning.pieces().apart:
     return function(*arguments)
   found = jax.eval_shape(function, *arguments)
@@ -343,11 +320,9 @@ def boards_on(
   lock: Lock | None = None,
   key: Any = (),
 ) -> tuple[Callable[[int], jax.Array], Callable[[], Any]]:
-  """Returns two functions that solve lines of more than one round of betting, step by step.
-
-  The first goes on for some iterations and returns the exploitability. The second, called at the
-  end, returns the average policy, `[n, W]` for each level. `key` is of draws that updates make.
-  """
+  """Returns two functions that solve lines of more than one round of betting, step by step."""
+  # The first goes on for some iterations and returns the exploitability. The second, called at the
+  # end, returns the average policy, `[n, W]` for each level. `key` is of draws that updates make.
   boards = sum(group.boards for group in lines.streets[-1].groups)
   chosen = list(jax.local_devices() if devices is None else devices)[:boards]
   mesh = Mesh(np.array(chosen), (AXIS,))

@@ -220,11 +220,7 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> None:
 def check_promises(
   alternatives: Any, searcher: Any, num_infostates: int, most: float | None
 ) -> Alternatives:
-  """Returns the promises to the opponent of `searcher`, `[H]`, checked.
-
-  Shapes are checked always, contents where concrete: at most what the game can pay, `most`, None
-  for any number.
-  """
+  """Returns the promises to the opponent of `searcher`, `[H]`, checked."""
   if not isinstance(alternatives, Alternatives):
     alternatives = Alternatives(alternatives)
   if is_concrete(searcher) and alternatives.player == searcher:
@@ -313,8 +309,7 @@ def check_leaf_answer(num_leaves: int, num_infostates: int, values) -> None:
 
 
 def choices(tree: PublicTree):
-  """Returns players' moves: nodes moved to `[E]`, nodes moved from `[E]`, infostates `[E, H]` there
-  and whether the move is real, `[E, H]`."""
+  """Returns players' moves: nodes to and from `[E]`, infostates there `[E, H]`, which are real."""
   parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
   mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], PADDING)
   edges = np.flatnonzero(mover < CHANCE)
@@ -329,16 +324,8 @@ def choices(tree: PublicTree):
 
 
 def sum_choices(tree: PublicTree, rows: np.ndarray) -> np.ndarray:
-  """Sums rows over the moves of each choice.
-
-  Args:
-    tree: one tree; its arrays are concrete.
-    rows: `[N, H]` floats, a row for each node moved to.
-
-  Returns:
-    `[N, H]` sums at the nodes moved from, in their own infostates; of no meaning where no player
-    moves. Moves that the rules make impossible are left out where infostates change.
-  """
+  """Sums rows `[N, H]` over the moves of each choice, at the nodes moved from: `[N, H]`."""
+  # Of no meaning where no player moves. Impossible moves are left out where infostates change.
   if tree.infostate_parent is not None:
     edges, nodes, infostates, real = choices(tree)
     places = nodes[:, None] * rows.shape[1] + infostates
@@ -356,12 +343,7 @@ def sum_choices(tree: PublicTree, rows: np.ndarray) -> np.ndarray:
 
 
 def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) -> Any:
-  """Returns the lock of lines, or None; other arguments of a solve beside them are refused.
-
-  Raises:
-    ValueError: there is one, the lock is of other lines or holds no whole choice, or `lines` is
-      None and there is a lock.
-  """
+  """Returns the lock of lines, or None; other arguments of a solve beside them are refused."""
   held = lines is not None and isinstance(locked, Lock)
   if held and any(np.shape(x) != (lines.num_nodes, 1) for x in locked):
     raise ValueError(f"locked must hold rows of shape ({lines.num_nodes}, 1), one for each line")

@@ -1,12 +1,8 @@
-"""How often growing-tree CFR loses to exact play: `python -m benchmarks.growing.exact_play`.
+"""Results of growing-tree CFR against exact play, or with `--depth` a player that looks ahead.
 
-With `--depth` the other player looks so many plies ahead instead, as alpha-beta does, which is
-possible in games whose states cannot be enumerated; both then begin with a random move each.
-
-Leaves are worth nothing unless a checkpoint is given, so that a search sees only the ends of the
-game that it reaches; with one, leaves and priors are its network's, and searches those of its run
-but for their lengths. Each game's searches are made anew at each of its moves, all games side by
-side.
+The latter is possible where states cannot be enumerated; both then begin with a random move each.
+Leaves are worth nothing, or what a checkpoint's network says, with its run's searches but for their
+lengths. Each search is made anew, all games side by side.
 """
 
 import dataclasses
@@ -34,21 +30,14 @@ _RANDOM_PLIES = 2  # before a player that looks ahead, for else both would repea
 
 
 class Played(NamedTuple):
-  """Games of a search against exact play.
-
-  Attributes:
-    won, drawn, lost: how many.
-    moves: how many the search made.
-    mistakes: how many of these gave some of the state's value away, as the other player knows it.
-    seconds: for the searches, compilation included.
-  """
+  """Games of a search against exact play."""
 
   won: int
   drawn: int
   lost: int
-  moves: int
-  mistakes: int
-  seconds: float
+  moves: int  # of the search
+  mistakes: int  # moves that gave some of the state's value away, as the other player knows it
+  seconds: float  # of the searches, compilation included
 
 
 def play_exactly(
@@ -63,19 +52,9 @@ def play_exactly(
   network: StateFunction | None = None,
   params: Any = None,
 ) -> Played:
-  """Plays `number` games, the search as player `seat`, which makes its likeliest move.
-
-  Args:
-    game: of perfect information.
-    value_of: what states `[..., S]` are worth to player 0, such as `minimax(game).value_of`; the
-      other player takes any move of the best value, equally often.
-    search: settings of every search.
-    seat: 0 or 1.
-    number: of games, all searched side by side.
-    seed: of searches and of the other player.
-    random_plies: how many of the first moves are random.
-    network, params: as for `solvers.gt_cfr`.
-  """
+  """Plays `number` games, the search as player `seat`, which makes its likeliest move."""
+  # `value_of` `[..., S]`: worth to player 0; the other player takes any move of the best, equally
+  # often.
   rng = np.random.default_rng(seed)
 
   @jax.jit

@@ -1,13 +1,8 @@
-"""How exploitable agents are whose searches grow trees, while their network learns.
+"""Exploitability of agents whose searches grow trees, while their network learns.
 
-`python -m benchmarks.growing.learned` trains a preset and prints a JSON line for each of several
-moments and settings of the searches: what an evaluation says of agents of several seeds, which is
-exact exploitability where the game's public histories can be written out (Player of Games, figure
-7a with `--preset pog_leduc`; 7b with `--preset pog_glasses`, on edges that are ours).
-`--draw FILE.png --lines FILE...` draws such lines instead: means, and ribbons from the least to the
-most.
-
-A setting is simulations of a search, and simulations for each update of both players: `100,1`.
+Trains a preset and prints a JSON line for each of several moments and settings of the searches
+(Player of Games, figure 7a with `--preset pog_leduc`; 7b with `--preset pog_glasses`, on edges that
+are ours). `--draw FILE.png --lines FILE...` draws such lines: means, ribbons from least to most.
 """
 
 import time

@@ -1,10 +1,7 @@
 """Searches a second of self-play by searches that grow trees, and the memory that a step takes.
 
-`python -m benchmarks.growing.self_play` prints a JSON line: searches of play and of questions
-together, in steps after the first few, in which games all begin, a second and a second of one
-core's work, which other programs disturb less; and the bytes that a lane holds from one step to the
-next. The network is fresh: what a search costs hardly depends on what it
-knows.
+Searches of play and of questions together, after the first steps, in which games all begin, a
+second and a second of one core's work; and bytes of a lane. The network is fresh.
 """
 
 import statistics

@@ -1,11 +1,7 @@
 """Ships a trained network: measures it by the paper's measure and writes its two small files.
 
-`python -m benchmarks.maintenance.pretrained RUN NAME` measures the newest checkpoint of a run
-(1,024 playthroughs of 1,024 iterations unless told otherwise; of whole hold'em, what it wins in so
-many hands), or takes what the run measured at its end (`--own`), writes
-`rebel_jax/pretrained/NAME` and prints a JSON line.
-`rebel_jax.load_pretrained(NAME)` reads it. A network that comes with the package is measured again
-where RUN is its name, with `--algorithm` as an agent that searches otherwise.
+`python -m benchmarks.maintenance.pretrained RUN NAME` writes `rebel_jax/pretrained/NAME`. A network
+of the package is measured again where RUN is its name, with `--algorithm` searching otherwise.
 """
 
 import dataclasses
@@ -74,11 +70,7 @@ def command_of(config: Config) -> str:
 
 
 def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
-  """Returns what the run measured of its newest checkpoint, with the settings it used.
-
-  Raises:
-    SystemExit: it measured nothing there.
-  """
+  """Returns what the run measured of its newest checkpoint, with the settings it used."""
   config, search = policy.config, policy.config.rebel
   row = metrics.read_metrics(run)[-1]
   if row["step"] != policy.about["step"] or row.get("exploitability") is None:

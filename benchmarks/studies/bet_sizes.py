@@ -1,11 +1,9 @@
-"""Which size of bet is best (thesis, section 4.2): grids, optimisers, and regrets carried over.
+"""The best size of a bet (thesis, section 4.2): grids, optimisers, and regrets carried over.
 
-  python -m benchmarks.studies.bet_sizes leduc      41 second bets, and optima from three starts
-  python -m benchmarks.studies.bet_sizes narrowing  the thesis's Algorithm 3 on the same
-  python -m benchmarks.studies.bet_sizes transfer   bets of 2 and 4 as the start for 2.1 and 4.1
-  python -m benchmarks.studies.bet_sizes river      what a river is worth by the size of the bet
-
-An iteration is one player's update. Prints JSON lines; `--picture FILE` draws leduc's and river's.
+leduc      41 second bets, and optima from three starts
+narrowing  the thesis's Algorithm 3 on the same
+transfer   bets of 2 and 4 as the start for 2.1 and 4.1
+river      what a river is worth by the size of the bet
 """
 
 import dataclasses
@@ -106,15 +104,10 @@ def narrow(
   rate: float = 50.0,
   power: float = 0.75,
 ) -> tuple[np.ndarray, float, int]:
-  """Optimises by Algorithm 3 of the thesis, K = `iterations`, alpha = `rate`, l(s) = s^`power`.
-
-  Two games lie around each parameter, closer at each step. Differences of their values are the
-  gradient, and what was learned of each is carried to its next place.
-
-  Returns:
-    The parameters, the mean of the last values, and how many iterations of each player were run
-    of all games together.
-  """
+  """Optimises by Algorithm 3 of the thesis: parameters, mean value, each player's iterations."""
+  # K = `iterations`, alpha = `rate`, l(s) = s^`power`. Two games lie around each parameter, closer
+  # at each step. Differences of their values are the gradient, and what was learned of each is
+  # carried to its next place.
   theta, total = np.array(start, float), 0
   points: dict[tuple[int, int], contrib.Transferable] = {}
   values: dict[tuple[int, int], float] = {}

@@ -1,10 +1,8 @@
 """Leaves of several values: what more continuations gain (Figure 5.8), and Pluribus's search.
 
-`python -m benchmarks.studies.continuations` prints JSON lines of two kinds. `values`: a game is cut
-off after its first round of betting, and what the top then does is completed as well as can be,
-around it; `loss` is what player 0 loses against equilibrium. `search`: all decisions of Leduc poker
-are searched, from the start of the round or from the decision, and put together; `exploitability`
-is that of the whole.
+`values`: a game is cut off after its first round of betting, and the top's policy completed as well
+as can be; `loss` is player 0's against equilibrium. `search`: all decisions of Leduc poker are
+searched, from the start of the round or from the decision; `exploitability` is of the whole.
 """
 
 from collections.abc import Sequence
@@ -25,19 +23,13 @@ _MOST_INFOSTATES = 256  # a hidden choice multiplies them, and time is their squ
 
 
 class Cut(NamedTuple):
-  """A game cut off after its first round, and a blueprint of the whole.
-
-  Attributes:
-    places: `[n]` nodes of `top` in `tree`.
-    blueprint: `[N, H]`.
-    value: what player 1 wins in equilibrium.
-  """
+  """A game cut off after its first round, and a blueprint of the whole."""
 
   tree: PublicTree
   top: PublicTree
-  places: np.ndarray
-  blueprint: np.ndarray
-  value: float
+  places: np.ndarray  # `[n]` nodes of `top` in `tree`
+  blueprint: np.ndarray  # `[N, H]`
+  value: float  # player 1's in equilibrium
 
   @property
   def leaves(self) -> np.ndarray:

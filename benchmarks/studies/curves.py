@@ -30,11 +30,9 @@ def checkpoints(last: int, first: int = 4) -> list[int]:
 
 
 def jittered_priors(tree: PublicTree, runs: int) -> list[np.ndarray]:
-  """Returns the prior `[P, H]` and others that differ from it in the last bit.
-
-  Where two moves are worth the same, rounding decides which regret is positive, and the runs
-  part from there: a number from a single run says little.
-  """
+  """Returns the prior `[P, H]` and others that differ from it in the last bit."""
+  # Where two moves are worth the same, rounding decides which regret is positive, and the runs part
+  # from there: a number from a single run says little.
   rng, epsilon = np.random.default_rng(0), np.finfo(tree.dtype).eps
   priors = []
   for i in range(runs):
@@ -51,25 +49,9 @@ def curve(
   prior: Array | None = None,
   initial_policy: Array | None = None,
 ) -> np.ndarray:
-  """Solves a whole game once and returns the exploitability at each of `iterations`.
-
-  Equal to `solvers.exploitability` of what `solvers.solve` returns after as many iterations, but
-  nothing is solved twice.
-
-  Args:
-    tree: without leaves; or a spot's lines of betting.
-    algorithm: with alternating updates.
-    iterations: even and rising; one player's update is one.
-    prior: `[P, H]` that is solved from; None for the tree's. Exploitability is always measured
-      from the tree's.
-    initial_policy: `[N, H]`, None for uniform; what a warm-started algorithm starts from.
-
-  Returns:
-    `[K]`.
-
-  Raises:
-    ValueError: `iterations` are odd or do not rise, or the algorithm does not alternate.
-  """
+  """Returns the exploitability at each of `iterations`, even and rising, of one solve: `[K]`."""
+  # Equal to that of what `solvers.solve` returns after as many. `prior` `[P, H]` is what is solved
+  # from, and the tree's what is measured from; `initial_policy` `[N, H]` is a warm start's.
   steps = np.diff([0, *iterations])
   if not len(steps) or (steps <= 0).any() or (steps % 2).any():
     raise ValueError(f"iterations={list(iterations)} must be even and rise from at least 2")

@@ -1,15 +1,10 @@
 """The solvers of the family beside each other: exploitability curves, tables and figures.
 
-`python -m benchmarks.studies.family PART` prints a JSON line for each curve of a part, `--figure
-FILE` draws them, and `--table` prints some of their points. A curve is one run that is scored on
-its way, repeated from priors that differ in the last bit (`curves.jittered_priors`); the lines
-hold the median, best and worst of the runs.
-
-`docs/results/family.md` shows what is seen. The parts:
+A curve is one run that is scored on its way, repeated from priors that differ in the last bit;
+lines hold the median, best and worst. The parts (docs/results/family.md):
 
 - `tabular`: the algorithms of Table 2 and Figure 4, and others, on four sizes of Liar's Dice.
-- `depth_limited`: CFR-D, both forms of CFR-AVG and fictitious play with exact leaf values, as in
-  the left half of Figure 6.
+- `depth_limited`: CFR-D, both forms of CFR-AVG and fictitious play, exact leaf values (Figure 6).
 - `discounts`: settings of discounted CFR.
 - `rules`: regret rules since DCFR, each point a run of its own, since some know its length.
 - `samplers`: Monte Carlo CFR beside OpenSpiel's, `--runs` seeds of both.
@@ -123,11 +118,8 @@ _LABELS = {
 
 
 def table(rows: Sequence[dict[str, Any]], at: Sequence[int]) -> str:
-  """Returns a Markdown table: a line for each algorithm, a column for each game and point.
-
-  Medians, with the best and the worst run where these differ from it by more than 2 %. Points
-  that a curve does not have are left out.
-  """
+  """Returns a Markdown table: a line for each algorithm, a column for each game and point."""
+  # Medians, with the best and the worst run where these differ from it by more than 2 %.
   keys = list(dict.fromkeys((_panel(row), i) for row in rows for i in at))
   cells: dict[str, dict[Any, str]] = {}
   for row in rows:
@@ -152,16 +144,9 @@ def _panel(row: dict[str, Any]) -> str:
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path, *, columns: int = 2) -> None:
-  """Draws the rows of one part: exploitability against iterations or playthroughs.
-
-  Rows of one game, depth and score share a panel. A line
-  is the median run and its band reaches from the best to the worst; crosses are the paper's.
-  Algorithms with uniform weights are dashed in the colour of the linear ones.
-
-  Raises:
-    ImportError: matplotlib is not installed.
-    ValueError: there are no rows.
-  """
+  """Draws the rows of one part: exploitability against iterations or playthroughs."""
+  # Rows of one game, depth and score share a panel. A line is the median run and its band reaches
+  # from the best to the worst; crosses are the paper's. Uniform weights are dashed.
   from matplotlib.figure import Figure
 
   if not rows:

@@ -1,9 +1,8 @@
 """The gadgets of safe subgame solving in order, on a coarse blueprint (thesis, Tables 5.1 and 5.2).
 
-`python -m benchmarks.studies.gadgets` prints one JSON line for the blueprint of Leduc poker and one
-for each gadget: how exploitable the blueprint is once both players' subgames are solved anew where
-the card is dealt. Estimates are what the opponent gets when both play the blueprint, and their
-spread is how far its best response gets beyond that.
+Exploitability of Leduc poker's blueprint once both players' subgames are solved anew where the card
+is dealt. Estimates are the opponent's values when both play the blueprint; their spread is how far
+its best response gets beyond that.
 """
 
 import jax
@@ -37,10 +36,8 @@ _GADGETS: dict[str, type[Resolve | Maxmargin | Distributional]] = {
 def estimated(
   game: Game, tree: PublicTree, policy: np.ndarray, searcher: int, nodes: np.ndarray
 ) -> solvers.resolving.BlueprintValues:
-  """Returns what the opponent gets at `nodes` when both play on by `policy`, as promises.
-
-  Elsewhere they are those of its best response. The spread is how far that gets beyond these.
-  """
+  """Returns the opponent's values at `nodes` when both play on by `policy`, as promises."""
+  # Elsewhere they are those of its best response. The spread is how far that gets beyond these.
   known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
   placer, value = solvers.Placer(tree), np.array(known.value)
   for node in nodes.tolist():

@@ -1,8 +1,4 @@
-"""Draws a game as a trained agent sees it: beliefs and policy at every decision.
-
-`python -m benchmarks.studies.hand_picture liars_dice_1x4f --actions 1 3 --figure FILE` follows
-these public actions (numbers as in the game's docstring) and prints a JSON line for each decision.
-"""
+"""Draws a game as a trained agent sees it: beliefs and policy at every decision of a line."""
 
 from pathlib import Path
 

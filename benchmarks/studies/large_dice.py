@@ -1,11 +1,8 @@
 """Large Liar's Dice: Linear MCCFR by the rules, Deep CFR and ReBeL, by local best response.
 
-`python -m benchmarks.studies.large_dice METHOD` learns for some seconds and prints a JSON line. Two
-dice of six faces have 33,554,431 public states, of which no tree fits: `mccfr` walks the rules and
-keeps sums of as many nodes as its tables have rows for, `rebel` searches subgames, whose roots are
-few, and `deep_cfr`, which writes all decisions out, ends with a sentence. Local best response looks
-one public action ahead, its own, or two; answers of an agent that searches would each be a search.
-Smaller games are measured exactly, too (ReBeL's by `rebel_jax.evaluate`).
+Two dice of six faces have 33,554,431 public states, of which no tree fits: `mccfr` keeps sums of as
+many nodes as its tables have rows for, `rebel` searches subgames, and `deep_cfr`, which writes all
+decisions out, ends with a sentence. Smaller games are measured exactly, too.
 """
 
 import time

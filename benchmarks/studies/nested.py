@@ -1,11 +1,8 @@
-"""What bets that a tree lacks cost: policy translation against solving the answer (Table 5.4).
+"""Costs of bets that a tree lacks: policy translation against solving the answer (Table 5.4).
 
-`python -m benchmarks.studies.nested` prints one JSON line for each searcher and method: what the
-other player gains more than in equilibrium when it may bet the missing size too, in percent of the
+The other player's gain over equilibrium when it may bet the missing size too, in percent of the
 pot. `bound` is the least that any answers lose: where the tree has the move, the searcher keeps to
 the blueprint, which never bets the missing size itself. Controls are promises that mean nothing.
-The spot is a river of a small deck; other flags take any, as `--ranks 23456789TJQKA --suits shdc
---board 3s7hTdKs2c`.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,9 @@
 """Hold'em of the papers: ReBeL's Figure 5, endgames that were really played, and a range grid.
 
-  python -m benchmarks.studies.poker figure5     exploitability against iterations, turn endgame
-  python -m benchmarks.studies.poker libratus    real endgames, solved by the thesis's algorithms
-  python -m benchmarks.studies.poker grid        a range grid of the solved turn, as a picture
-  python -m benchmarks.studies.poker draw --lines FILE ...    what figure5 or libratus printed
-
-An iteration is one player's update. Prints JSON lines; pictures go into `--images`.
+figure5   exploitability against iterations, turn endgame
+libratus  real endgames, solved by the thesis's algorithms
+grid      a range grid of the solved turn, as a picture
+draw      --lines FILE ...: what figure5 or libratus printed
 """
 
 import dataclasses
@@ -82,10 +80,7 @@ def figure5(options: Options) -> None:
 
 
 def read_endgame(path: Path) -> tuple[Holdem, np.ndarray]:
-  """Reads an endgame of Libratus: its game, and both players' beliefs `[P, H]`.
-
-  Player 0 is the first of the file, who acts first.
-  """
+  """Reads an endgame of Libratus, whose first player acts first: its game, and beliefs `[P, H]`."""
   fields: dict[str, list[str]] = {}
   for line in path.read_text().splitlines():
     words = line.split()

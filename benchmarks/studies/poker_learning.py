@@ -1,13 +1,9 @@
 """ReBeL's Figure 2 on a small deck: what self-play, a policy network and perfect values are worth.
 
-  python -m benchmarks.studies.poker_learning tabular    the whole game solved by Linear CFR
-  python -m benchmarks.studies.poker_learning perfect    search with exact leaf values
-  python -m benchmarks.studies.poker_learning train      networks of each variant
-  python -m benchmarks.studies.poker_learning draw --lines FILE ...    what these printed
-
-Prints a JSON line for each number of search iterations (one player's update is one) with the
-exploitability of the average over playthroughs, in chips and as a fraction of the pot. Networks
-train for `--steps` of self-play; their processor time leaves out compilation and evaluation.
+tabular  the whole game solved by Linear CFR
+perfect  search with exact leaf values
+train    networks of each variant, whose processor time leaves out compilation and evaluation
+draw     --lines FILE ...: what these printed
 """
 
 import dataclasses
@@ -68,11 +64,7 @@ def say(variant: str, game: Holdem, exploitability: float, **figures: Any) -> No
 
 
 def make_game(config: Config) -> Holdem:
-  """Returns the preset's game.
-
-  Raises:
-    SystemExit: it is not one of hold'em.
-  """
+  """Returns the preset's game of hold'em."""
   game = config.make_game()
   if not isinstance(game, Holdem):
     raise SystemExit(f"preset={config.preset!r} must be a preset of hold'em")

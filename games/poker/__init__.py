@@ -1,13 +1,6 @@
 """Poker: cards, hands, no-limit betting and hold'em endgames as public-tree games."""
 
-from games.poker.abstraction import (
-  HUNL,
-  LIBRATUS_ENDGAMES,
-  PRESETS,
-  TEH,
-  BetSizes,
-  map_bet,
-)
+from games.poker.abstraction import HUNL, LIBRATUS_ENDGAMES, PRESETS, TEH, BetSizes, map_bet
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck, category, evaluate, strengths
 from games.poker.endgames import (

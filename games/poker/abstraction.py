@@ -124,11 +124,9 @@ class BetSizes:
 
   @functools.cached_property
   def _table(self) -> tuple[np.ndarray, np.ndarray]:
-    """Kinds of the sizes, 0 where there is none, and their amounts.
-
-    Both `[players or 1, rounds, raises, num_slots]`. Amounts are thousandths or chips, of a
-    geometric size the number of bets and ten times the thousandths that it has at most.
-    """
+    """Kinds of sizes, 0 for none, and amounts: `[players or 1, rounds, raises, num_slots]` each."""
+    # Thousandths or chips; of a geometric size the bets plus ten times the thousandths that it may
+    # be.
     return _tabulated(self._players, self.num_slots)
 
   @functools.cached_property
@@ -289,11 +287,7 @@ class BetSizes:
 
 
 def _check_sizes(rounds: Any) -> None:
-  """Checks the sizes of a player.
-
-  Raises:
-    ValueError: one is not allowed, or they are not tuples of tuples.
-  """
+  """Checks that a player's sizes are allowed, in tuples of tuples."""
   nested = isinstance(rounds, tuple) and all(
     isinstance(counts, tuple) and all(isinstance(sizes, tuple) for sizes in counts)
     for counts in rounds
@@ -383,16 +377,7 @@ PRESETS = {
 
 @checked
 def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> BetSizes:
-  """Returns an abstraction from a preset's name, a string of sizes, fractions, or an abstraction.
-
-  Args:
-    sizes: a preset's name; a string for `BetSizes.parse`, or two, one for each player; fractions of
-      the pot for every bet, all-in too; or an abstraction.
-    rounds: rounds of betting that the game has.
-
-  Raises:
-    ValueError: the name is unknown, a string is not understood, or a fraction is not positive.
-  """
+  """Returns an abstraction from a preset's name, one string or two, fractions, or itself."""
   if isinstance(sizes, BetSizes):
     return sizes
   if isinstance(sizes, str):

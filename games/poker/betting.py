@@ -9,15 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from games.arrays import (
-  Player,
-  Rows,
-  check_fields,
-  check_integer,
-  checked,
-  lookup,
-  with_columns,
-)
+from games.arrays import Player, Rows, check_fields, check_integer, checked, lookup, with_columns
 
 # Columns of a state of the betting.
 (

@@ -245,13 +245,7 @@ def strengths(suit_masks: Rows) -> Any:
 
 @checked
 def suit_masks(deck: Deck, cards: Rows) -> Any:
-  """Returns the masks that `strengths` takes, of hands: `[..., k]` cards to `[..., suits]`.
-
-  A card that is there twice counts once.
-
-  Raises:
-    ValueError: there are more than seven cards, or one is not of the deck.
-  """
+  """Returns the masks that `strengths` takes, of cards: `[..., k]` to `[..., suits]`."""
   cards = integers("cards", cards, 0, deck.num_cards - 1)
   if not 1 <= cards.shape[-1] <= MAX_CARDS:
     raise ValueError(f"cards={cards.shape[-1]} a hand must be from 1 to {MAX_CARDS}")
@@ -305,10 +299,8 @@ _PAIRS = ("top pair", "second pair", "low pair")
 
 @checked
 def made_hands(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list[str]:
-  """Returns the made hand of each of `hole_cards` `[H, 2]` on a board, such as `top pair`.
-
-  A pair is named by its place among the board's cards; one that lies on the board counts as none.
-  """
+  """Returns the made hand of each of `hole_cards` `[H, 2]` on a board, such as `top pair`."""
+  # A pair is named by its place among the board's cards; one that lies on the board counts as none.
   found = []
   shown = np.unique(deck.rank_of[list(board)])[::-1]
   strengths = strengths_on(deck, hole_cards, np.asarray(board))
@@ -330,11 +322,9 @@ def made_hands(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list
 
 @checked
 def draws(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list[str]:
-  """Returns the draws of each of `hole_cards` `[H, 2]` on a board, such as `flush draw`.
-
-  A flush draw has four cards of a suit, an open-ended straight draw two ranks that make a straight
-  (a double gutshot too), a gutshot one. The board's own draws are nobody's.
-  """
+  """Returns the draws of each of `hole_cards` `[H, 2]` on a board, such as `flush draw`."""
+  # A flush draw has four cards of a suit, an open-ended straight draw two ranks that make a
+  # straight (a double gutshot too), a gutshot one. The board's own draws are nobody's.
   if not len(board) < HAND_SIZE:
     return [NO_DRAW] * len(hole_cards)
   own = suit_masks(deck, hole_cards)

@@ -21,23 +21,14 @@ _MAX_BOARDS = 100_000
 
 @dataclasses.dataclass(frozen=True)
 class Dealing:
-  """Cards dealt face up: some at the start, then sets of them, each after a round of betting.
+  """Cards dealt face up: some at the start, then sets of them, each after a round of betting."""
 
-  A deal is numbered among all sets of as many cards of the deck. `rounds` `[n]` below says how many
-  deals were before.
+  # A deal is numbered among all sets of as many cards of the deck; `rounds` `[n]` counts deals
+  # before.
 
-  Attributes:
-    deck: the cards there are.
-    board: cards that lie at the start.
-    deals: how many cards each deal has.
-
-  Raises:
-    ValueError: a card is not in the deck or there twice, or there are too few or too many.
-  """
-
-  deck: Deck
-  board: tuple[int, ...]
-  deals: tuple[int, ...]
+  deck: Deck  # the cards there are
+  board: tuple[int, ...]  # cards that lie at the start
+  deals: tuple[int, ...]  # how many cards each deal has
 
   def __post_init__(self):
     deck, board, deals, number = self.deck, self.board, self.deals, self.deck.num_cards
@@ -78,11 +69,7 @@ class Dealing:
 
   @functools.cached_property
   def final(self) -> np.ndarray:
-    """`[K, cards]` all cards that can have been dealt in the end, in order.
-
-    Raises:
-      ValueError: they are too many to be listed.
-    """
+    """`[K, cards]` all cards that can have been dealt in the end, in order; refused if too many."""
     live = [card for card in range(self.deck.num_cards) if card not in self.board]
     total = sum(self.deals)
     if not self.listable:
@@ -162,18 +149,9 @@ def place_among(sets: np.ndarray, cards: Rows) -> Rows:
 
 
 def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:
-  """Deals the next cards of hold'em, such as hands of `reach` `[B, P, H]` leave: `[B, S]`.
-
-  A pair of hands is drawn first and then cards that neither holds, so that all players and the
-  board together are as often dealt as they ought to be. States where nothing is to be dealt give
-  what has no meaning.
-
-  Args:
-    game: hold'em.
-    key: consumed.
-    states: public states `[B, S]`.
-    reach: distributions of what both players hold.
-  """
+  """Deals hold'em's next cards, such as hands of `reach` `[B, P, H]` leave: `[B, S]`."""
+  # A pair of hands is drawn first and then cards that neither holds, so that hands and board
+  # together are as often dealt as they ought to be. Meaningless where nothing is to be dealt.
   hands = jnp.asarray(game.hole_cards)
   tiny = jnp.finfo(reach.dtype).tiny
   board = game.on_board(states)
@@ -204,13 +182,7 @@ FLOP = 3
 
 @functools.lru_cache(maxsize=8)
 def flop_classes(deck: Deck) -> tuple[np.ndarray, np.ndarray]:
-  """Returns one flop of each suit class and how many flops the class has.
-
-  Flops are of one class if renaming suits turns one into the other. The whole deck has 1,755.
-
-  Returns:
-    Cards `[C, 3]`, increasing, and sizes `[C]` that sum to all flops.
-  """
+  """Returns a flop of each class `[C, 3]` that renamed suits make alike, and class sizes `[C]`."""
   flops = _all_flops(deck)
   renamed = np.sort(deck.renamings[:, flops], axis=-1)
   codes = place_among(flops, renamed.reshape(-1, FLOP)).reshape(len(renamed), -1).min(axis=0)
@@ -219,11 +191,7 @@ def flop_classes(deck: Deck) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_flops(dealing: Dealing, flops: int | None) -> None:
-  """Checks how many flops a search may look at.
-
-  Raises:
-    ValueError: it is not a number of them, or the game does not deal a flop first.
-  """
+  """Checks how many flops a search may look at."""
   if flops is None:
     return
   if dealing.board or dealing.deals[:1] != (FLOP,) or max(dealing.deals[1:], default=1) > 1:
@@ -240,21 +208,10 @@ def check_flops(dealing: Dealing, flops: int | None) -> None:
 
 
 def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
-  """Draws flops such that sums over them are, on average, sums over all flops.
-
-  With as many as there are classes each comes once, its suits renamed at random, and stands for the
-  size of its class: the mean over the renamings is exactly the sum over all flops. With fewer,
-  classes are drawn by their sizes, and each stands for an equal share of all flops.
-
-  Args:
-    deck: the cards.
-    number: of flops, at most that of the classes.
-    draw: `[]` integer that decides what is drawn.
-
-  Returns:
-    Numbers of flops `[number]`, in the order of `itertools.combinations`, and how many flops each
-    stands for `[number]`.
-  """
+  """Draws flops' numbers `[number]`, and how many flops of all each stands for `[number]`."""
+  # Sums over them are, on average, sums over all flops. With as many as there are classes each
+  # comes once, its suits renamed at random, for its class: the mean over the renamings is exact.
+  # With fewer, classes are drawn by their sizes, and each stands for an equal share.
   flops, sizes = flop_classes(deck)
   class_key, suit_key = jax.random.split(jax.random.key(draw))
   renamings = jnp.asarray(deck.renamings)

@@ -84,20 +84,9 @@ Sizes = tuple[tuple[tuple[Size, ...], ...], ...]
 
 @checked
 def parse_sizes(text: str, rounds: int, *, field: str = "bets", unit: int = 1) -> Sizes:
-  """Returns the sizes that a string names, by round and by how many raises there have been.
-
-  Sizes are separated by commas, the first bet from raises, and these from later ones, by `/`, and
-  rounds by `|`; what stands last holds for what follows. `-` stands for no bet.
-
-  Args:
-    text: the sizes.
-    rounds: rounds of betting that the game has, for `e`: all chips in with the last of them.
-    field: what errors call the string.
-    unit: chips that `1c` is; of 100, chips may have two decimals.
-
-  Raises:
-    ValueError: a size is not understood, or is a multiple of a bet where nobody has bet.
-  """
+  """Returns the sizes that a string names, by round and by how many raises there have been."""
+  # Commas separate sizes, `/` the first bet, raises and later ones, `|` rounds; what stands last
+  # holds for what follows. `unit` is the chips of `1c`; of 100, chips may have two decimals.
   given = text.lower().split("|")
   if len(given) > rounds:
     raise ValueError(
@@ -119,11 +108,7 @@ def parse_sizes(text: str, rounds: int, *, field: str = "bets", unit: int = 1) -
 def parse_donk(
   text: str, rounds: int, *, field: str = "donk", unit: int = 1
 ) -> tuple[tuple[Size, ...], ...]:
-  """Returns the sizes of donk bets in each round after the first, from a string such as `33%|-`.
-
-  Raises:
-    ValueError: a size is not understood, or there are raises, or no round after the first.
-  """
+  """Returns the sizes of donk bets in each round after the first, from a string such as `33%|-`."""
   if rounds < 2:
     raise ValueError(f"{field}={short(text)} is about rounds after the first, and the game has one")
   if isinstance(text, str) and "/" in text:

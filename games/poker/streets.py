@@ -1,9 +1,7 @@
 """Hold'em's subgames as templates, and the stacks, pots, bets and boards of each new hand.
 
-A template is of a round of betting, of a deal, or of all deals to all-in hands. ReBeL trains
-hold'em on random stacks and bet sizes, turn endgame hold'em on random boards too, and measures it
-at one spot (appendices C.1 and C.2). All that a hand starts with is in its first public state, so
-hands differ in nothing but that.
+ReBeL trains hold'em on random stacks and bet sizes, turn endgames on random boards too, and
+measures it at one spot (appendices C.1 and C.2): all of it is in a hand's first public state.
 """
 
 import dataclasses
@@ -30,36 +28,19 @@ NAMES = ("stack", "pot", "bets", "board")
 
 @dataclasses.dataclass(frozen=True)
 class Fresh:
-  """What every hand is drawn from; None leaves the game's own.
+  """What every hand is drawn from; None leaves the game's own."""
 
-  Attributes:
-    stack: least and greatest number of chips of each player before the hand.
-    pot: least and greatest number of chips in the pot at the start, half from each player.
-    bets: by how much of the pot each bet size moves at most.
-    board: whether other cards lie at the start.
-  """
-
-  stack: tuple[int, int] | None = None
-  pot: tuple[int, int] | None = None
-  bets: float | None = None
-  board: bool = False
+  stack: tuple[int, int] | None = None  # least and most chips of each player before the hand
+  pot: tuple[int, int] | None = None  # least and most chips at the start, half from each player
+  bets: float | None = None  # by how much of the pot each bet size moves at most
+  board: bool = False  # whether other cards lie at the start
 
 
 FIXED = Fresh()
 
 
 def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
-  """Returns the arguments of `Holdem.vary`.
-
-  Args:
-    game: the game.
-    how: `stack` and `pot`, each `LOW-HIGH` in chips, drawn uniformly; `bets`, by how much of the
-      pot each size moves at most; `board`, `random` for as many cards of the deck as the game's
-      has. What is not named stays as it is.
-
-  Raises:
-    ValueError: a name is unknown or a value not allowed.
-  """
+  """Returns arguments of `Holdem.vary`: `stack` and `pot` `LOW-HIGH`, `bets`, `board="random"`."""
   for name in how:
     if name not in NAMES:
       raise ValueError(f"vary={name!r} is unknown for {game.name}; known: {', '.join(NAMES)}")
@@ -95,13 +76,7 @@ def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
 
 
 def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
-  """Draws the first public states of hands: `[number, S]`, by what of them is `Holdem.fresh`.
-
-  Args:
-    game: the game.
-    key: consumed.
-    number: of hands.
-  """
+  """Draws hands' first public states, of what is `Holdem.fresh`: `[number, S]`; consumes `key`."""
   fresh, keys = game.fresh, jax.random.split(key, 5)
   start = jnp.asarray(game.initial_state(), jnp.int32)
   states = jnp.tile(start, (number, 1))
@@ -132,10 +107,7 @@ def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
 
 
 def size_columns_at(game: Any, state: np.ndarray) -> dict[int, int]:
-  """Returns the columns of a public state `[S]` with the bet sizes of its decision, by slot.
-
-  Of a game whose states hold them (`Fresh.bets`).
-  """
+  """Returns the columns of `state` `[S]` with the fresh bet sizes of its decision, by slot."""
   table = game.bets.thousandths
   players, rounds, raises, _ = table.shape
   key = (
@@ -167,16 +139,9 @@ class Streets:
   """The templates of a game of hold'em; see `games.template.Templates`.
 
   Rounds of one shape share a template, such as flop and turn; so do deals of as many cards. The
-  first template is that of the first round alone, in which hands start. Hands that are all-in have
-  templates with all deals that are left: the next deal as others have it, and where flops are drawn
-  one card after each of its outcomes. Boards that are too many go from deal to deal instead.
-
-  Args:
-    game: hold'em.
-
-  Raises:
-    ValueError: a round's shape depends on chips: its bets may reach all-in without being the move
-      all-in, raises have no end, or a player may have nothing left to bet with.
+  first is that of the first round alone, in which hands start. All-in hands have templates with all
+  deals that are left: the next as others have it, and where flops are drawn one card after each of
+  its outcomes. Boards that are too many go from deal to deal instead.
   """
 
   def __init__(self, game: Any):
@@ -232,10 +197,8 @@ class Streets:
     return (game.actor(states) == CHANCE) & ~on_board.any(axis=(1, 2))
 
   def next_states(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
-    """Returns the states after `actions` `[n]`, and after the card that may have to be burned.
-
-    A burn gives whole trees levels of one mover, which single rounds have without it.
-    """
+    """Returns the states after `actions` `[n]`, and after the card that may have to be burned."""
+    # A burn gives whole trees levels of one mover, which single rounds have without it.
     after = self.game.next_states(states, actions, players)
     if not players:  # nothing is burned after a deal
       return after
@@ -379,11 +342,7 @@ class Streets:
     return min([count - 1, *limits])
 
   def _check(self) -> None:
-    """Checks that shapes do not depend on chips.
-
-    Raises:
-      ValueError: they do.
-    """
+    """Refuses bets whose rounds have a shape that depends on chips."""
     game = self.game
     kinds = np.unique(game.bets.kinds)
     more = game.bets.near_all_in, game.bets.merge

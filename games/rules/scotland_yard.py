@@ -9,13 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import (
-  Positive,
-  checked,
-  lookup,
-  short,
-  unknown_name,
-)
+from games.arrays import Positive, checked, lookup, short, unknown_name
 from games.game import CHANCE, TERMINAL, Game, MoverMoves, register
 from games.rules.scotland_yard_maps import MAPS, Map
 
@@ -198,8 +192,8 @@ class ScotlandYard(Game):
     return xp.concat([head, stations, cards, maybe], axis=1).astype(states.dtype)
 
   def _mister_x(self, at: Columns):
-    """Returns Mr. X's options: the stations without a detective `[n, stations]`, how many
-    stations lead to each by each kind `[n, kinds, stations]`, and from where it cannot move."""
+    """Returns stations without a detective, ways to each by kind, and where Mr. X is stuck."""
+    # [n, stations], [n, kinds, stations] and [n, stations]
     xp = at.maybe.__array_namespace__()
     occupied = at.stations[:, :, None] == xp.arange(self._num_stations)
     free = ~occupied.any(axis=1)
@@ -447,16 +441,9 @@ def _connections(board: ScotlandYard) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _paths(city: Map, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns all ways to walk for `rounds` moves.
-
-  Returns:
-    The stations of each path, `[H, rounds + 1]`; and of the path that has its number after k moves
-    the number of the one before and the kind of its last move, both `[rounds + 1, H]`, the kind -1
-    where no path has that number.
-
-  Raises:
-    ValueError: there are too many.
-  """
+  """Returns walks `[H, rounds + 1]`, and paths' numbers before and last kinds `[rounds + 1, H]`."""
+  # Of the path that has its number after k moves the number of the one before; the kind is -1 where
+  # no path has that number.
   kinds, here, there = np.nonzero(edge_table(city))
   walks, used = np.full((1, 1), city.mister_x - 1), np.zeros((1, 0), int)
   for _ in range(rounds):

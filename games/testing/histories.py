@@ -15,35 +15,20 @@ Pair = tuple[int, int]  # infostates of player 0 and player 1
 
 @dataclasses.dataclass
 class PublicHistory:
-  """All histories that share their public actions.
+  """All histories that share their public actions."""
 
-  Attributes:
-    history: the public actions from the start of the game.
-    state: `[S]`.
-    actor: 0, 1, `CHANCE` or `TERMINAL`.
-    probability: of the chance outcome that led here, else 1.
-    infostate_parent: `[P, H]` where infostates come from, -1 where impossible.
-    possible: `[P, H]` whether a player's infostate is possible, the other's left aside.
-    prior: `[P, H]` the game's, hidden moves taken to be equally likely; not normalised.
-    weights: `[H, H]` of the pairs of infostates.
-    features: `[P, F]`.
-    payoffs: `[H, H]` to player 0 if the game ends here, else None.
-    worlds: how likely each pair of infostates is if all moves are equally likely.
-    children: the legal actions.
-  """
-
-  history: tuple[int, ...]
-  state: np.ndarray
-  actor: int
-  probability: float
-  infostate_parent: np.ndarray
-  possible: np.ndarray
-  prior: np.ndarray
-  weights: np.ndarray
-  features: np.ndarray
-  payoffs: Any
-  worlds: dict[Pair, float]
-  children: list[int]
+  history: tuple[int, ...]  # the public actions from the start of the game
+  state: np.ndarray  # [S]
+  actor: int  # 0, 1, CHANCE or TERMINAL
+  probability: float  # of the chance outcome that led here, else 1
+  infostate_parent: np.ndarray  # [P, H] where infostates come from, -1 where impossible
+  possible: np.ndarray  # [P, H] whether a player's infostate is possible, the other's left aside
+  prior: np.ndarray  # [P, H] the game's, hidden moves taken to be equally likely; not normalised
+  weights: np.ndarray  # [H, H] of the pairs of infostates
+  features: np.ndarray  # [P, F]
+  payoffs: Any  # [H, H] to player 0 if the game ends here, else None
+  worlds: dict[Pair, float]  # how likely each pair of infostates is if all moves are equally likely
+  children: list[int]  # the legal actions
 
 
 def require(condition, message: str) -> None:

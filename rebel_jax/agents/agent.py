@@ -14,21 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import (
-  Positive,
-  checked,
-  one,
-  short,
-)
+from games.arrays import Positive, checked, one, short
 from rebel_jax.agents.belief_agent import Agent, Searcher, StreetSearcher
-from rebel_jax.agents.dealer import (
-  Move,
-  PolicyPlayer,
-  SearchingSeat,
-  Seat,
-  check_turn,
-  prepare,
-)
+from rebel_jax.agents.dealer import Move, PolicyPlayer, SearchingSeat, Seat, check_turn, prepare
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config import DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator, ChainEvaluator
@@ -39,13 +27,7 @@ from solvers.xla import work_on_trees
 
 
 class ChainSearcher:
-  """Searches decisions with a trained network, several at a time; agents share one.
-
-  Attributes:
-    game: what the agents play, as a table deals it.
-    rules: the same by what searches read.
-    settings: of every search.
-  """
+  """Searches decisions with a trained network, several at a time; agents share one."""
 
   @checked
   def __init__(
@@ -119,15 +101,7 @@ class ChainSearcher:
 
 
 class ChainAgent(SearchingSeat):
-  """Plays one game at a time from one seat.
-
-  It is used as `Agent` is: `start`, `observe` every public action, `act`. Its seed decides all its
-  searches, so that one agent has one policy, which is what `python -m rebel_jax.evaluate` scores
-  where all of the game can be written out.
-
-  Attributes:
-    searcher, player, infostate: see `SearchingSeat`.
-  """
+  """Player of one game at a time from one seat; its seed decides all its searches: one policy."""
 
   def __init__(self, searcher: ChainSearcher, *, seed: int = 0):
     super().__init__(searcher, seed=seed)
@@ -159,11 +133,7 @@ class ChainAgent(SearchingSeat):
 
   @property
   def value(self) -> float:
-    """What the agent expects to win, by its search for this decision.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
+    """What the agent expects to win, by its search for this decision."""
     return float(self._found().values[self.player, self.infostate])
 
   def _follow(self, action: int) -> None:
@@ -187,12 +157,7 @@ class ChainAgent(SearchingSeat):
 
 
 class AverageSearcher:
-  """The average policy of Deep CFR's network, of which agents share one: nothing is searched.
-
-  Attributes:
-    game, tree: what the agents play.
-    policy: `[N, H]`.
-  """
+  """The average policy of Deep CFR's network, of which agents share one: nothing is searched."""
 
   @checked
   def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):

@@ -46,32 +46,20 @@ from solvers.xla import Programs, work_of_solving
 
 @dataclasses.dataclass(frozen=True)
 class BeliefSearch:
-  """One search of a subgame.
+  """One search of a subgame."""
 
-  Attributes:
-    tree: the subgame in its common shape, arrays of numpy.
-    successor: `[L, ...]` the root that each leaf is.
-    policy: `[n, H]` of a random iteration, both players'.
-    beliefs: `[n, P, H]` at every node under that policy.
-    leaf_beliefs: `[L, P, H]` from which searches go on: under that policy, or under the average
-      until its iteration if the algorithm says so (CFR-AVG; ReBeL, appendix I).
-  """
-
-  tree: PublicTree
-  successor: np.ndarray
-  policy: np.ndarray
-  beliefs: np.ndarray
-  leaf_beliefs: np.ndarray
+  tree: PublicTree  # the subgame in its common shape, arrays of numpy
+  successor: np.ndarray  # `[L, ...]` the root that each leaf is
+  policy: np.ndarray  # `[n, H]` of a random iteration, both players'
+  beliefs: np.ndarray  # `[n, P, H]` at every node under that policy
+  leaf_beliefs: np.ndarray  # `[L, P, H]`; under the average until then by CFR-AVG (appendix I)
 
 
 def search_and_describe(
   trees, features, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, network,
   num_rows, average=False,
 ):  # fmt: skip
-  """Searches `[B]` trees; returns policies, and beliefs at nodes and at leaves.
-
-  With `average` these are of the average policy instead of the sampled iteration's.
-  """
+  """Searches `[B]` trees; returns policies, and beliefs at nodes and at leaves."""
   initial = None if network is None else network.start(trees, features, beliefs, params)
   result = search_batch(
     trees, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
@@ -105,13 +93,7 @@ def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any, Any]:
 
 
 class Searcher:
-  """Searches subgames with a trained network, several at a time; agents share one.
-
-  Attributes:
-    game: the rules.
-    num_iterations: of each search at most; one player's update is one.
-    first_root: at which games start.
-  """
+  """Searches subgames with a trained network, several at a time; agents share one."""
 
   first_root: Any = 0
 
@@ -210,10 +192,7 @@ class Searcher:
   def _search_some(
     self, number: int, roots: np.ndarray, beliefs: np.ndarray, iterations: int | None = None
   ) -> list[BeliefSearch]:
-    """Searches subgames of one stage, no more than there is room for.
-
-    `iterations` is how many are made whatever the sampled iteration; None for as many as it needs.
-    """
+    """Searches subgames of one stage; None for as many iterations as the sampled one needs."""
     size, stage, lanes = len(roots), self._stages[number], self._rooms[number].num_lanes
     index = np.concatenate([np.arange(size), np.zeros(lanes - size, int)])
     self._key, key = jax.random.split(self._key)
@@ -251,16 +230,7 @@ class Searcher:
 
 
 class Agent(SearchingSeat):
-  """Plays one game at a time from one seat.
-
-  `start`, then for every public action, its own and chance's among them, `observe`; `act` when
-  it is its turn.
-
-  Attributes:
-    player, infostate: see `Seat`.
-    rows: `[H]` probability of each move that it had in this game, for all that it could have held,
-      by the public history that the move leads to.
-  """
+  """Player of one game at a time: `observe` is called with every public action, its own too."""
 
   _kept: tuple[np.ndarray, int] | None
 
@@ -269,6 +239,7 @@ class Agent(SearchingSeat):
     # The search, the node of its tree, and moves before the last search, until where.
     self._search: BeliefSearch | None = None
     self._node, self._kept = 0, None
+    # `[H]` probability of each move of this game, by the history that the move leads to.
     self.rows: dict[tuple[int, ...], np.ndarray] = {}
     self._history: tuple[int, ...] = ()
 
@@ -314,14 +285,8 @@ class Agent(SearchingSeat):
     self._history = (*self._history, action)
 
   def search_again(self, change: Callable[[Any], Any]) -> None:
-    """Searches the subgame anew after a change to the state of its root.
-
-    The same moves lead to where play is. Those that the agent made keep the probabilities that they
-    were made with.
-
-    Args:
-      change: returns the new root, in which the moves made so far are legal too.
-    """
+    """Searches the subgame anew after a change to the state of its root."""
+    # The agent's moves keep the probabilities that they were made with.
     self._root = change(self._root)
     if self._search is None:
       return
@@ -362,35 +327,12 @@ _FORGETS = 0.1  # of the difference to what was measured, at each faster search
 
 
 class StreetSearcher(Searcher):
-  """Searches rounds of hold'em with a trained network, several at a time; agents share one.
-
-  A search runs until the iteration whose policy is played, and no further. The first round of a
-  hand, which is always the same, is searched once; every hand plays one of 32 of its iterations.
-  Roots hold the sizes of bets (`Holdem.size_columns`), and one that is changed there is searched by
-  the same program.
-
-  Attributes:
-    with_sizes: the rules of whose public states roots are.
-    game, num_iterations, first_root: see `Searcher`.
-  """
+  """Searches rounds of hold'em with a trained network, several at a time; agents share one."""
 
   def __init__(
     self, policy: Policy, *, iterations: int = 256, seconds: float | None = None, **settings: Any
   ):
-    """Prepares the searches; programs are compiled as they are needed.
-
-    Args:
-      policy: from `rebel_jax.load` or `rebel_jax.load_pretrained`.
-      iterations: of each search at most, even.
-      seconds: that a search may take at most; the speed of programs is measured here, for which
-        they are compiled, and by every search after it. None for no limit. The first search of a
-        hand is made here, once for all hands.
-      settings: of `Searcher`; its depth is `"stage"` and nothing else.
-
-    Raises:
-      ConfigError: the depth is not allowed.
-      ValueError: a number or the algorithm is not allowed.
-    """
+    """Prepares searches of at most so many seconds each, measured here; None for no limit."""
     super().__init__(policy, iterations=iterations, **settings)
     if seconds is not None:
       self._keep_to(seconds)
@@ -429,11 +371,8 @@ class StreetSearcher(Searcher):
     return not self._stages[int(self._number_of(np.asarray(root)[None])[0])].decides
 
   def deal(self, root: Any, beliefs: np.ndarray, action: int) -> tuple[Any, np.ndarray]:
-    """Returns the root after chance's `action`, and the beliefs `[P, H]` there.
-
-    Where the card burned has been left out already, there is nothing to do.
-    """
-    if action == self.with_sizes.burn:
+    """Returns the root after chance's `action`, and the beliefs `[P, H]` there."""
+    if action == self.with_sizes.burn:  # which has been left out already
       return root, beliefs
     state = self.with_sizes.next_states(np.asarray(root)[None], np.array([action]))
     live = self._possible(jnp.asarray(state))[0]
@@ -470,10 +409,7 @@ class StreetSearcher(Searcher):
     return found
 
   def _keep_to(self, seconds: float) -> None:
-    """Measures how long searches take, so that they keep to a time, and makes the first of a hand.
-
-    Whatever is searched later has been compiled then.
-    """
+    """Measures how long searches take, so that they keep to a time; compiles all of them."""
     states = _one_of_each(self._stages, jnp.asarray(self.first_root, jnp.int32)[None])
     for number, stage in enumerate(self._stages):
       if not stage.decides or states[number] is None:
@@ -493,21 +429,16 @@ class StreetSearcher(Searcher):
 
 
 class SearchPace(NamedTuple):
-  """How long the searches of one program take.
+  """Seconds of the searches of one program."""
 
-  Attributes:
-    seconds: that one may take.
-    fixed: seconds of a search without iterations.
-    each: seconds of an iteration. A slower one counts at once, faster ones little by little, so
-      that few searches take longer than they may where a machine is now busy and now idle.
-  """
-
-  seconds: float
-  fixed: float
-  each: float
+  seconds: float  # that one may take
+  fixed: float  # of a search without iterations
+  each: float  # of an iteration
 
   def after(self, took: float, iterations: int) -> "SearchPace":
     """Returns the pace after a search of so many iterations."""
+    # A slower one counts at once, faster ones little by little: few searches take longer than
+    # they may where a machine is now busy and now idle.
     seen = max(took - self.fixed, 0.0) / iterations
     return self._replace(each=max(seen, self.each + _FORGETS * (seen - self.each), 1e-6))
 

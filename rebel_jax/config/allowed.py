@@ -1,9 +1,7 @@
 """Settings in groups, their allowed values, and parts of one's own that they name.
 
-A group is a frozen dataclass whose fields are settings or groups of them; no two settings of one
-dataclass share a name, so a setting is named without its group. What a field may be is metadata:
-`width: Annotated[int, integer(1)] = 256`. tyro reads the field by it from a command line, and
-`check` checks the field by it, wherever its value is from.
+A group is a frozen dataclass of settings and groups, whose names differ. What a field may be is
+metadata, `Annotated[int, integer(1)]`: tyro reads a flag by it, and `check` checks any value.
 """
 
 import contextlib
@@ -66,14 +64,9 @@ def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Allowed(tyro.constructors.PrimitiveConstructorSpec[Any]):
-  """What one field may be.
+  """What one field may be; a text that cannot be read stays a text, which `check` refuses."""
 
-  A text that cannot be read stays a text, so that one place refuses it: `check`.
-
-  Attributes:
-    check: called with a field's name and its value; raises `ConfigError` if it is not allowed.
-  """
-
+  # (field, value); raises `ConfigError` if the value is not allowed
   check: Callable[[str, Any], None]
 
 
@@ -260,11 +253,7 @@ def flat(settings: Any) -> dict[str, Any]:
 
 
 def replace(settings: T, **changes: Any) -> T:
-  """Returns the settings with some changed, each named without its group, or whole groups.
-
-  Raises:
-    ConfigError: there is no setting of a name.
-  """
+  """Returns the settings with some changed, each named without its group, or whole groups."""
   new, left = {}, dict(changes)
   for name, value in vars(settings).items():
     value = left.pop(name, value)
@@ -279,11 +268,7 @@ def replace(settings: T, **changes: Any) -> T:
 
 
 def check(settings: Any) -> None:
-  """Checks every setting by itself, as its annotation says.
-
-  Raises:
-    ConfigError: a value is not allowed.
-  """
+  """Checks every setting by itself, as its annotation says; raises `ConfigError`."""
   for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
     value = getattr(settings, name)
     if dataclasses.is_dataclass(value):
@@ -338,14 +323,7 @@ def register(kind: str, name: str, make: Callable[..., Any]) -> None:
 
 
 def import_module(name: str) -> None:
-  """Imports a module that registers parts of one's own, once.
-
-  Args:
-    name: of a module, looked for in the present folder too, or the path of a file `NAME.py`.
-
-  Raises:
-    ConfigError: there is none.
-  """
+  """Imports a module, also of the present folder or a file `NAME.py`, once: it registers parts."""
   path = Path(name)
   module = path.stem if path.suffix == ".py" else name
   folder = str(path.parent.resolve() if path.suffix == ".py" else Path.cwd())

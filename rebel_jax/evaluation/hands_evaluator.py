@@ -1,12 +1,7 @@
 """Winnings of the agent of whole hold'em from simple players, where nothing exact is measured.
 
-Nobody's cards are drawn: both players' reach is kept for all hands, what ends in a round of betting
-is counted for all pairs of hands at once, and only the end at which play goes on, and the cards
-that lie on the board, are sampled. That is the conditional mean of what a match would measure, so
-it is unbiased and scatters far less.
-
-Winning from them says little about how far a strategy is from an equilibrium; losing to them says
-that it is bad. `solvers.metrics.local_best_response` looks for what an opponent can win.
+Both players' reach is kept for all hands; only the end at which play goes on, and the cards on the
+board, are sampled. That is the conditional mean of a match, so it is unbiased and scatters less.
 """
 
 import functools
@@ -43,31 +38,19 @@ Likes = Callable[[PublicTree], jax.Array]
 
 
 class Tables(NamedTuple):
-  """The states of `B` games between the agent and another.
+  """The states of `B` games between the agent and another."""
 
-  Attributes:
-    roots: `[B, S]` public states.
-    beliefs: `[B, P, H]` PBS that the agent searches from, as if both played as it does.
-    reach: `[B, P, H]` distributions of what both hold, as they really play.
-    weight: `[B]` probability that the game has gone on so far, given the ends that were drawn.
-    won: `[B]` what the agent won in the games that have ended by now.
-    seat: `[B]` the agent's.
-  """
-
-  roots: jax.Array
-  beliefs: jax.Array
-  reach: jax.Array
+  roots: jax.Array  # `[B, S]` public states
+  beliefs: jax.Array  # `[B, P, H]` PBS that the agent searches from, as if both played as it does
+  reach: jax.Array  # `[B, P, H]` distributions of both players' hands, as they really play
+  # `[B]` probability that the game has gone on so far, given the ends that were drawn
   weight: jax.Array
-  won: jax.Array
-  seat: jax.Array
+  won: jax.Array  # `[B]` the agent's payoff in games that have ended by now
+  seat: jax.Array  # `[B]` the agent's
 
 
 class HandsSearch(NamedTuple):
-  """How the agent searches; static.
-
-  Attributes:
-    algorithm, leaf_values, network, num_iterations: see `search_batch`; network may be None.
-  """
+  """Settings of the agent's searches, see `search_batch`; static."""
 
   algorithm: Algorithm
   leaf_values: LeafValues
@@ -93,17 +76,8 @@ def play_round(
   params: Any,
   key: jax.Array,
 ) -> Tables:
-  """Plays the games at a stage to its end; a stage that chance alone decides has no leaf.
-
-  Args:
-    stage: of the game's templates.
-    search: how the agent searches, static.
-    likes: what others like, static; they take the moves they like most, all alike.
-    tables: all games; those at other stages stay as they are.
-    opponent: `[]` which of them the agent plays.
-    params: the networks'.
-    key: consumed.
-  """
+  """Plays the games at a stage to its end against the `opponent` `[]` of those in `likes`."""
+  # A stage that chance alone decides has no leaf; games at other stages stay as they are.
   number = len(tables.seat)
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
@@ -194,20 +168,10 @@ _INTERVAL = 1.96  # standard errors, 95 %
 
 
 class HandsEvaluator:
-  """Measures what an agent wins a hand, in thousandths of a big blind.
-
-  Attributes:
-    game: the rules; hands start as the game itself does, whatever is new in training's.
-    about: see `Measures`.
-  """
+  """Measures the agent's winnings a hand, in thousandths of a big blind."""
 
   def __init__(self, config: Config, game: Any = None):
-    """Prepares the programs; they are compiled as they are needed.
-
-    Args:
-      config: of the run; its `final_iterations` are those of each search.
-      game: its game, if that is made already.
-    """
+    """Prepares the programs; hands start as the game itself does, whatever is new in training's."""
     self.game: Any = config.make_game() if game is None else game
     self.about = {"algorithm": config.rebel.eval_algorithm}
     self._config = config
@@ -229,13 +193,10 @@ class HandsEvaluator:
     show: Show = lambda *_: None,
     opponents: Sequence[str] = MEASURED,
   ) -> Measurement:
-    """Measures against each of `opponents`, of those in `OPPONENTS` that look at no cards.
-
-    The row has `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, half the width of its 95 %
-    interval, and `hands`, against each: as many as playthroughs are asked for, in batches of 64, on
-    an accelerator 512. Where Ctrl-C ends it, `KeyboardInterrupt` holds the row so far, whose hands
-    are those against its last opponent. For `params`, `seed`, `final` and `show` see `Measures`.
-    """
+    """Measures against each of `opponents`, of those in `OPPONENTS` that look at no cards."""
+    # The row has `won_mbb_OPPONENT`, half the width of its 95 % interval, and `hands` against each,
+    # in batches. Where Ctrl-C ends it, `KeyboardInterrupt` holds the row so far, with the hands
+    # against its last opponent.
     search = self._config.rebel
     hands = search.final_playthroughs if final else search.eval_playthroughs
     size = tuning.pieces().hands

@@ -18,21 +18,13 @@ _HISTORY_BYTES = 500  # of a history, its strings apart
 
 
 class Budget:
-  """The memory that what is read of a game may take.
-
-  Attributes:
-    left: bytes.
-  """
+  """The memory that what is read of a game may take."""
 
   def __init__(self, game: pyspiel.Game, max_bytes: float):
     self._game, self._max_bytes, self.left = game, max_bytes, max_bytes
 
   def spend(self, number: int) -> None:
-    """Takes a number of bytes.
-
-    Raises:
-      ValueError: there are not as many left.
-    """
+    """Takes a number of bytes."""
     self.left -= number
     if self.left < 0:
       raise ValueError(
@@ -43,46 +35,25 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True)
 class SpielHistories:
-  """All histories of a game, parents before children; `M` of them, the empty one first.
+  """All histories of a game, parents before children; `M` of them, the empty one first."""
 
-  Attributes:
-    parent: `[M]` history without its last action, -1 for the empty one.
-    action: `[M]` the last action, as OpenSpiel numbers it.
-    actor: `[M]` who moves: 0, 1, `CHANCE` or `TERMINAL`.
-    depth: `[M]` number of actions.
-    nature: `[M]` product of the chance probabilities on the way.
-    payoff: `[M]` to player 0, at the end of the game.
-    num_legal: `[M]` number of actions that follow.
-    observation: for each player `[M]`, the number of its information state string, -1 where
-      OpenSpiel gives none.
-    strings: for each player, its information state strings by number.
-    action_names: what OpenSpiel calls each action, by whether it is chance's and its number.
-  """
-
-  parent: np.ndarray
-  action: np.ndarray
-  actor: np.ndarray
-  depth: np.ndarray
-  nature: np.ndarray
-  payoff: np.ndarray
-  num_legal: np.ndarray
-  observation: tuple[np.ndarray, np.ndarray]
-  strings: tuple[list[str], list[str]]
-  action_names: dict[tuple[bool, int], str]
+  parent: np.ndarray  # `[M]` history without its last action, -1 for the empty one
+  action: np.ndarray  # `[M]` the last action, as OpenSpiel numbers it
+  actor: np.ndarray  # `[M]` who moves: 0, 1, `CHANCE` or `TERMINAL`
+  depth: np.ndarray  # `[M]` number of actions
+  nature: np.ndarray  # `[M]` product of the chance probabilities on the way
+  payoff: np.ndarray  # `[M]` to player 0, at the end of the game
+  num_legal: np.ndarray  # `[M]` number of actions that follow
+  observation: tuple[np.ndarray, np.ndarray]  # each `[M]`, numbers of strings, -1 for none
+  strings: tuple[list[str], list[str]]  # information state strings by number
+  action_names: dict[tuple[bool, int], str]  # by whether it is chance's and its number
 
   def __len__(self) -> int:
     return len(self.parent)
 
 
 def load(game: str | pyspiel.Game) -> pyspiel.Game:
-  """Returns a sequential two-player game with explicit chance.
-
-  Simultaneous moves become moves in turn, the second made without having seen the first
-  (`pyspiel.convert_to_turn_based`).
-
-  Raises:
-    ValueError: OpenSpiel does not know the game, or it has not two players or not that form.
-  """
+  """Returns a sequential two-player game with explicit chance."""
   if isinstance(game, str):
     name = game.split("(")[0].strip()
     if name not in pyspiel.registered_names():
@@ -101,6 +72,7 @@ def load(game: str | pyspiel.Game) -> pyspiel.Game:
     raise ValueError(
       f"game={game} samples its chance outcomes; they must be explicit to be represented"
     )
+  # The second of simultaneous moves is made without having seen the first.
   if kind.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
     game = pyspiel.convert_to_turn_based(game)
   if game.get_type().dynamics != pyspiel.GameType.Dynamics.SEQUENTIAL:
@@ -109,13 +81,7 @@ def load(game: str | pyspiel.Game) -> pyspiel.Game:
 
 
 def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHistories:
-  """Walks all histories of `game`, depth first.
-
-  Raises:
-    ValueError: there are more than `max_histories`, or than the budget has room for, payoffs are
-      not zero-sum, or OpenSpiel has no information states for a game that is not of perfect
-      information.
-  """
+  """Returns all histories of `game`, depth first."""
   kind = game.get_type()
   perfect = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
   has_strings = kind.provides_information_state_string
@@ -191,12 +157,10 @@ def _too_many(game: pyspiel.Game, max_histories: int) -> ValueError:
 
 
 def _refuse_if_hopeless(game: pyspiel.Game, max_histories: int) -> None:
-  """Refuses games of far too many histories without walking them.
-
-  A uniformly random play ends at a given end of the game with probability 1/b, b the product of
-  the branching factors on the way. If at least half of 64 random plays have b > 10 m, then with
-  confidence 1 - 1e-7 at least a fifth of all plays do, which takes more than m ends of the game.
-  """
+  """Refuses games of far too many histories without walking them."""
+  # A uniformly random play ends at a given end of the game with probability 1/b, b the product of
+  # the branching factors on the way. If at least half of 64 random plays have b > 10 m, then with
+  # confidence 1 - 1e-7 at least a fifth of all plays do, which takes more than m ends of the game.
   rng = random.Random(0)
   long = 0
   for _ in range(_PROBES):
@@ -212,39 +176,18 @@ def _refuse_if_hopeless(game: pyspiel.Game, max_histories: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Infostates:
-  """One player's infostates: what it has seen and done.
+  """One player's infostates, a tree: at its decisions OpenSpiel's, elsewhere by its strings."""
 
-  They form a tree. At a player's own decisions they are OpenSpiel's information states;
-  elsewhere as fine as OpenSpiel's strings say.
-
-  Attributes:
-    of: `[M]` the infostate at each history.
-    waiting: `[M]` the same before the player notices that it is its turn to move, see
-      `find_times`.
-    string: for each infostate the number of the last information state string, -1 for none.
-  """
-
-  of: np.ndarray
-  waiting: np.ndarray
-  string: np.ndarray
+  of: np.ndarray  # `[M]` the infostate at each history
+  waiting: np.ndarray  # `[M]` before the player notices that it moves, see `find_times`
+  string: np.ndarray  # of each infostate the last information state string, -1 for none
 
 
 def find_infostates(
   game: pyspiel.Game, histories: SpielHistories, player: int, *, eager: bool
 ) -> Infostates:
-  """Returns `player`'s infostates.
-
-  Args:
-    game: named in errors.
-    histories: of the game.
-    player: 0 or 1.
-    eager: whether strings count while the player is not to move. Where they do not fit, because
-      they drop something between two decisions of the player, they are not used all the same.
-
-  Raises:
-    ValueError: the player forgets: one information state with a choice follows from different
-      earlier information states or own actions.
-  """
+  """Returns `player`'s infostates; `eager`: strings count while it is not to move."""
+  # Strings that drop something between two decisions of the player are not used all the same.
   for use_all in (True, False) if eager else (False,):
     found = _read(histories, player, use_all)
     clash = _forgotten(histories, player, found)
@@ -300,10 +243,8 @@ def _read(histories: SpielHistories, player: int, eager: bool) -> Infostates:
 
 
 def _forgotten(histories: SpielHistories, player: int, found: Infostates) -> int | None:
-  """Returns a history whose information state is spread over several infostates, or None.
-
-  Information states with one legal action leave nothing to decide and may be spread.
-  """
+  """Returns a history whose information state is spread over several infostates, or None."""
+  # Those with one legal action leave nothing to decide.
   decisions = np.flatnonzero((histories.actor == player) & (histories.num_legal > 1))
   strings = histories.observation[player][decisions]
   infostates = found.of[decisions]
@@ -316,14 +257,9 @@ def _forgotten(histories: SpielHistories, player: int, found: Infostates) -> int
 def find_times(
   game: pyspiel.Game, histories: SpielHistories, infostates: tuple[Infostates, Infostates]
 ) -> np.ndarray:
-  """Returns a time for each history that is the same within every decision's infostate: `[M]`.
-
-  Usually the number of actions. Where a player does not notice how often the other moves, the
-  longest way to the infostate; histories that get there sooner wait.
-
-  Raises:
-    ValueError: no such clock exists.
-  """
+  """Returns a time for each history that is the same within every decision's infostate: `[M]`."""
+  # Usually the number of actions. Where a player does not notice how often the other moves, the
+  # longest way to the infostate; histories that get there sooner wait.
   group = np.full(len(histories), -1)
   count = 0
   for player in (0, 1):

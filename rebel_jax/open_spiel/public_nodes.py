@@ -35,32 +35,18 @@ PASS = -1
 
 @dataclasses.dataclass(slots=True)
 class Step:
-  """One history's way through a public state: to the history after its move, or it waits.
+  """One history's way through a public state: to the history after its move, or it waits."""
 
-  Attributes:
-    after: the history that it leads to.
-    actor: 0, 1 or `CHANCE`; `PASS` while the history waits.
-    action: the last action of `after` unless the history waits.
-    target: what it leads to: ("state", time, public state), or for an end of the game ("end",
-      who moved, the action), all that chance decides being one end.
-    known: what each player knows at the stage that is being expanded.
-    unit: what each player knows once it has moved.
-  """
-
-  after: int
-  actor: int
-  action: int
-  target: Target
-  known: Keys
-  unit: Keys
+  after: int  # the history that it leads to
+  actor: int  # 0, 1 or `CHANCE`; `PASS` while the history waits
+  action: int  # the last of `after` unless the history waits
+  target: Target  # ("state", time, public state), or ("end", who moved, the action): one by chance
+  known: Keys  # to each player at the stage that is being expanded
+  unit: Keys  # known to each player once it has moved
 
 
 class Timeline:
-  """The histories of a game in time, and what the players know of them.
-
-  Raises:
-    ValueError: see `find_times`.
-  """
+  """The histories of a game in time, and what the players know of them."""
 
   def __init__(
     self,
@@ -83,13 +69,10 @@ class Timeline:
     self._public = self._public_states(histories, time)
 
   def _public_states(self, histories: SpielHistories, time: np.ndarray) -> list[dict[int, int]]:
-    """Returns the public states: for each time, the number of each history's.
-
-    Two histories share a public state if a chain of histories leads from one to the other, each
-    of which some player cannot tell from the next, or if those below them do. Histories are
-    present from the time after their parent's move to their own move; ends of the game are left
-    out.
-    """
+    """Returns the public states: for each time, the number of each history's."""
+    # Two histories share a public state if a chain of histories leads from one to the other, each
+    # of which some player cannot tell from the next, or if those below them do. Histories are
+    # present from the time after their parent's move to their own; ends of the game are left out.
     parent, alive = histories.parent, np.flatnonzero(histories.actor != TERMINAL)
     arrival = np.where(parent >= 0, time[np.maximum(parent, 0)] + 1, 0)
     parents, arrivals = parent.tolist(), arrival.tolist()
@@ -180,53 +163,31 @@ class InfostatesMerge(Exception):  # noqa: N818
 
 @dataclasses.dataclass(slots=True)
 class SpielNode:
-  """A public state.
+  """A public state, `n0` and `n1` infostates of the players possible."""
 
-  `n0` and `n1` infostates of the players are possible here. Each has a number, which is that of
-  the infostate it comes from at the parent unless some infostate there splits.
-
-  Attributes:
-    actor: 0, 1, `CHANCE` or `TERMINAL`.
-    parent: the node above, -1 at the root.
-    mover: the player who moved to get here, None if nature did or at the root.
-    numbers: for each player, the number of each infostate by its key, ascending.
-    above: for each player `[n0 or n1]`, the number at the parent of what each comes from.
-    weights: `[n0, n1]` nature's weight of each pair.
-    mass: for each player `[n0 or n1]`, prior of the root infostate that each comes from.
-    own_action: the OpenSpiel action that took the mover to each of its infostates, by number.
-    decisions: the information state string of each of the acting player's infostates that has
-      something to decide, by number.
-    label: the public action that led here.
-    shares_weights: whether all weights are those of the same numbers at the parent.
-    chance: probability of the outcome that led here, 1 if a player moved.
-    path_chance: the product of `chance` on the way here.
-    payoff: `[n0, n1]` to player 0, at the end of the game.
-  """
-
-  actor: int
-  parent: int
-  mover: int | None
+  actor: int  # 0, 1, `CHANCE` or `TERMINAL`
+  parent: int  # -1 at the root
+  mover: int | None  # who moved to get here, None if nature did or at the root
+  # of infostates by key, ascending: the parent's unless one splits
   numbers: tuple[dict[Key, int], dict[Key, int]]
+  # `[n0]` and `[n1]`, the number at the parent of what each comes from
   above: tuple[list[int], list[int]]
-  weights: np.ndarray
+  weights: np.ndarray  # `[n0, n1]` nature's of each pair
+  # `[n0]` and `[n1]`, prior of the root infostate that each comes from
   mass: tuple[np.ndarray, np.ndarray]
+  # OpenSpiel's, that took the mover to each of its infostates
   own_action: dict[int, int] = dataclasses.field(default_factory=dict)
+  # strings of infostates that decide
   decisions: dict[int, str] = dataclasses.field(default_factory=dict)
-  label: int = PASS
-  shares_weights: bool = False
-  chance: float = 1.0
-  path_chance: float = 1.0
-  payoff: np.ndarray | None = None
+  label: int = PASS  # the public action that led here
+  shares_weights: bool = False  # whether all weights are the parent's
+  chance: float = 1.0  # of the outcome that led here, 1 if a player moved
+  path_chance: float = 1.0  # the product of `chance` on the way here
+  payoff: np.ndarray | None = None  # `[n0, n1]` to player 0, at the end
 
 
 class PublicNodes:
-  """The public states of a game and how they follow each other.
-
-  Attributes:
-    nodes: parents before children, the root first.
-    names: short names of each public action: what it is as a move, and as an outcome.
-    prior: for each player, the probability of each root infostate.
-  """
+  """The public states of a game and how they follow each other."""
 
   def __init__(self, timeline: Timeline, action_names: dict[tuple[bool, int], str], budget: Budget):
     self.nodes: list[SpielNode] = []

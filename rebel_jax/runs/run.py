@@ -48,17 +48,11 @@ jax.monitoring.register_event_duration_secs_listener(_note_program)
 
 
 class Result(NamedTuple):
-  """How a run ended.
+  """How a run ended."""
 
-  Attributes:
-    output_dir: its folder.
-    row: the last line of its metrics.
-    signal: the signal that stopped it, 0 if none did.
-  """
-
-  output_dir: Path
-  row: dict[str, Any]
-  signal: int
+  output_dir: Path  # the run's folder
+  row: dict[str, Any]  # the last of its metrics
+  signal: int  # that stopped it, 0 if none did
 
 
 def train(
@@ -148,12 +142,7 @@ def train(
 
 
 class _Run:
-  """One command's part of a run.
-
-  Every chunk of steps ends in one row of metrics, which is written when it is complete: with
-  what an evaluation measured, where one is due. A checkpoint holds the chunk that is under way, and
-  the resumed run completes it.
-  """
+  """One command's part of a run: chunks of steps, each of which ends in one row of metrics."""
 
   def __init__(
     self,
@@ -412,14 +401,7 @@ class _Run:
     return not stops or self._leave()
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
-    """Returns the columns that an evaluation adds to the row.
-
-    The first process measures; however that ends, it ends so for all.
-
-    Raises:
-      Interrupted: a signal was received meanwhile.
-      RunError: what was measured is not finite.
-    """
+    """Returns the columns that an evaluation adds to the row; it ends alike for all processes."""
     row: dict[str, Any] = {}
     ended: Exception | None = None
     if jax.process_index() == 0:

@@ -57,13 +57,7 @@ def shown(value: float, form: str) -> str:
 
 
 class Explorer(App[None]):
-  """The screen.
-
-  Args:
-    study: where it begins.
-    solve: solves a spot and returns its start; called in a thread, with what to call after each
-      look at the exploitability, which says whether to stop.
-  """
+  """The screen, from a study on; `solve` solves a spot in a thread."""
 
   CSS = """
   Screen { overflow: hidden; }

@@ -403,11 +403,7 @@ class SolvedSpot:
 
 
 def check_output(path: str | Path) -> tuple[Path, str]:
-  """Returns where `SolvedSpot.save` writes a file, which is free or holds a solved spot, its name.
-
-  Raises:
-    ConfigError: it cannot be written, or is there and of another kind.
-  """
+  """Returns where `SolvedSpot.save` writes a file, which does not exist or holds a solved spot."""
   where, name = Path(os.path.realpath(path)), f"output={str(path)!r}"
   files.check_replaceable(where, name, *_KIND)
   return where, name
@@ -449,11 +445,7 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
 
 @checked
 def prepare(spot: Spot) -> SolvedSpot:
-  """Writes a spot out as lines of betting, not solved yet.
-
-  Raises:
-    ConfigError: a setting of the spot is not allowed.
-  """
+  """Writes a spot out as lines of betting, not solved yet."""
   game = spot.game()
   return SolvedSpot(spot, game, *make_lines(game))
 
@@ -523,19 +515,12 @@ _OF_PROGRAM = 0.3e9
 
 
 class Size(NamedTuple):
-  """How large a spot is.
+  """The size of a spot."""
 
-  Attributes:
-    lines: lines of betting.
-    boards: of the last round, of those that suits take to each other one.
-    edges: entries of a table: moves by boards and hands, both players' together.
-    gigabytes: about what a solve takes.
-  """
-
-  lines: int
-  boards: int
-  edges: int
-  gigabytes: float
+  lines: int  # of betting
+  boards: int  # of the last round, of those that suits take to each other one
+  edges: int  # entries of a table: moves by boards and hands, both players' together
+  gigabytes: float  # about what a solve takes
 
   def sentence(self) -> str:
     """Says how large it is."""
@@ -545,11 +530,7 @@ class Size(NamedTuple):
 @in_config_errors()
 @checked
 def measure(game: Holdem, half_tables: bool = False) -> Size:
-  """Returns how large a spot is with the ranges of its prior; nothing of that size is made.
-
-  Raises:
-    ConfigError: there are more than a million lines of betting.
-  """
+  """Returns the size of a spot with the ranges of its prior; nothing of that size is made."""
   levels, _ = betting_lines(game, _MOST_LINES)
   beliefs = np.asarray(game.prior())
   alike = find_alike(game, beliefs)
@@ -567,16 +548,7 @@ def measure(game: Holdem, half_tables: bool = False) -> Size:
 
 @checked
 def check_fits(game: Holdem, gigabytes: float | None = None, half_tables: bool = False) -> Size:
-  """Returns how large a spot is.
-
-  Args:
-    game: the rules.
-    gigabytes: how much memory it may take; None for three quarters of the machine's that solves.
-    half_tables: as of `solve`.
-
-  Raises:
-    ConfigError: it takes more.
-  """
+  """Returns the size of a game, at most `gigabytes`, None for 3/4 of the machine's."""
   size = measure(game, half_tables)
   limit = 0.75e-9 * (memory()[1] or math.inf) if gigabytes is None else gigabytes
   if size.gigabytes > limit:

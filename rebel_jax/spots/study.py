@@ -120,31 +120,19 @@ FIELDS = ("line", "player", "hand", "move", "share", "frequency", "ev")
 
 
 class Row(NamedTuple):
-  """Some hands of a player at a node.
-
-  Attributes:
-    name: of the hands.
-    share: of the player's range.
-    ev: chips that the player gets from there on, the pot included; NaN where it never has them.
-    equity: share of the pot if all cards came and nobody bet.
-    frequency: how often each move is made; empty where the player does not move.
-  """
+  """Some hands of a player at a node."""
 
   name: str
-  share: float
+  share: float  # of the player's range
+  # chips that the player gets from there on, the pot included; NaN where it never has them
   ev: float
-  equity: float
-  frequency: tuple[float, ...]
+  equity: float  # share of the pot if all cards came and nobody bet
+  frequency: tuple[float, ...]  # of each move; empty where the player does not move
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-  """A solved spot at one of its nodes.
-
-  Attributes:
-    solved: the spot.
-    node: public actions since the start.
-  """
+  """A solved spot at one of its nodes, public actions since the start."""
 
   solved: SolvedSpot
   node: Node = ()
@@ -182,29 +170,17 @@ class Study:
     )
 
   def at(self, line: str) -> "Study":
-    """Returns the node after a line of play from the start.
-
-    Raises:
-      ConfigError: a move or card is not there.
-    """
+    """Returns the node after a line of play from the start."""
     return Study(self.solved, self.solved.find(line))
 
   def go(self, word: str) -> "Study":
-    """Returns the node after one more move or card, or the node before for `back`.
-
-    Raises:
-      ConfigError: it is not there.
-    """
+    """Returns the node after one more move or card, or the node before for `back`."""
     if word == "back":
       return self.at(", ".join(self.line.split(", ")[:-1]))
     return Study(self.solved, self.solved.find(word, self.node))
 
   def grid(self, player: int | None = None) -> range_grids.RangeGrid:
-    """Returns the range grid of a player, of the one to move if None.
-
-    Raises:
-      ConfigError: no player moves at it, or the player never comes to it.
-    """
+    """Returns the range grid of a player, of the one to move if None."""
     player = check_acts(self) if player is None else player
     reach = self.table.reach[player]
     if not reach.any():
@@ -227,10 +203,7 @@ class Study:
     return Row(name, share, ev, equity, played)
 
   def mean(self, player: int, values: np.ndarray, weights: np.ndarray) -> float:
-    """Returns the mean of values `[H]` over a player's hands, which count `weights` `[H]` times.
-
-    NaN where the player has none of them.
-    """
+    """Returns the mean of values `[H]` over a player's hands by weights `[H]`, NaN of none."""
     joint = self.table.reach[player] * self.table.mass[player] * weights
     total = joint.sum()
     return float(np.where(joint > 0, joint * values, 0).sum() / total) if total else np.nan
@@ -259,10 +232,7 @@ class Study:
     return rows
 
   def cards(self) -> list[Row]:
-    """Returns a row for each card that chance may deal next, of the player to act after it.
-
-    Its name ends with the player's. Where nobody acts after it, it is the first player's.
-    """
+    """Returns a row for each next card, of the player to act after it, or else the first."""
     if self.mover != CHANCE:
       return []
     found = []
@@ -314,11 +284,7 @@ class Study:
 
 
 def check_acts(study: Study) -> int:
-  """Returns the player to move at a node.
-
-  Raises:
-    ConfigError: no player moves at it.
-  """
+  """Returns the player to move at a node."""
   if not study.acts:
     raise ConfigError(f"node={study.line!r} has no strategy: no player moves at it")
   return study.mover
@@ -339,12 +305,7 @@ def records(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def check_table(path: Path) -> None:
-  """Checks, before the work, that `export` can write to a file, and replaces none of another kind.
-
-  Raises:
-    OSError: it cannot.
-    ValueError: it would.
-  """
+  """Checks before the work that `export` can write a file, and replaces none of another kind."""
   with files.replacing(path, rehearse=True):
     before = files.read_bytes(path) if path.exists() else b""
   if before and not before.startswith(
@@ -354,16 +315,7 @@ def check_table(path: Path) -> None:
 
 
 def export(study: Study, path: str | Path, progress: Callable[[int], object]) -> None:
-  """Replaces a file by `records`: a JSON object a line if its name ends in `.jsonl`, else CSV.
-
-  Args:
-    study: where to begin.
-    path: of the file.
-    progress: called with the number of records so far, now and then.
-
-  Raises:
-    OSError: it cannot be written.
-  """
+  """Replaces a file by `records`: a JSON object a line if its name ends in `.jsonl`, else CSV."""
   with files.replacing(Path(path)) as raw:
     file = io.TextIOWrapper(raw, newline="")
     table = csv.DictWriter(file, FIELDS)

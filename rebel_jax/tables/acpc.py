@@ -54,11 +54,7 @@ class TableError(ValueError):
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-  """Returns the result of `call`, which may wait on a peer in any way.
-
-  Raises:
-    TimeoutError: it took more than `seconds`; it goes on by itself.
-  """
+  """Returns the result of `call`; raises a TimeoutError after `seconds`, and the call goes on."""
   done: Future[T] = Future()
 
   def run() -> None:
@@ -124,19 +120,12 @@ _TOKEN = re.compile(r"f|c|r\d{1,10}|/", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class MatchState:
-  """One line, its parts not read yet.
+  """One line, its parts not read yet."""
 
-  Attributes:
-    position: of who reads it.
-    hand: the hand's number.
-    betting: such as `cr300c/`.
-    cards: such as `|AhKd/2s3s4s`, hole cards by position.
-  """
-
-  position: int
+  position: int  # of who reads it
   hand: int
-  betting: str
-  cards: str
+  betting: str  # such as `cr300c/`
+  cards: str  # such as `|AhKd/2s3s4s`, hole cards by position
 
   def __str__(self) -> str:
     return f"MATCHSTATE:{self.position}:{self.hand}:{self.betting}:{self.cards}"
@@ -144,11 +133,7 @@ class MatchState:
 
 @checked
 def parse_line(line: str) -> MatchState:
-  """Splits a line of the dealer's, without its end.
-
-  Raises:
-    ValueError: it is not a state.
-  """
+  """Splits a line of the dealer's, without its end."""
   found = re.fullmatch(r"MATCHSTATE:([01]):(\d{1,18}):([^:]*):([^:]*)", line, re.ASCII)
   if found is None:
     raise ValueError(
@@ -159,11 +144,7 @@ def parse_line(line: str) -> MatchState:
 
 @checked
 def parse_answer(line: str) -> tuple[MatchState, str]:
-  """Splits a player's answer, a state and `:` and an action, without its end.
-
-  Raises:
-    ValueError: it is not an answer.
-  """
+  """Splits a player's answer, a state and `:` and an action, without its end."""
   state, _, action = line.rpartition(":")
   if line.count(":") != 5:
     raise ValueError(f"line={short(line)} must be the state, a colon and an action")
@@ -172,11 +153,7 @@ def parse_answer(line: str) -> tuple[MatchState, str]:
 
 @checked
 def read_table(state: MatchState, rules: Holdem) -> ChipTable:
-  """Returns the hand that a state is of, every event checked.
-
-  Raises:
-    ValueError: an action is not legal there, or cards are missing, too many or not of the deck.
-  """
+  """Returns the hand that a state is of, every event checked."""
   hands, *boards = state.cards.split("/")
   held = hands.split("|")
   if len(held) != 2:
@@ -204,11 +181,7 @@ def read_table(state: MatchState, rules: Holdem) -> ChipTable:
 
 @checked
 def read_action(text: str) -> Move:
-  """Reads an action: `f`, `c` or `rN`.
-
-  Raises:
-    ValueError: it is none.
-  """
+  """Reads an action: `f`, `c` or `rN`."""
   if text == "f":
     return Fold()
   if text == "c":
@@ -272,11 +245,7 @@ _PAUSE = 0.1  # seconds between attempts to connect
 
 
 class HandFollower:
-  """Tells a player of hands what is new in each state of them.
-
-  Attributes:
-    table: the hand so far; None before the first.
-  """
+  """Tells a player of hands what is new in each state of them."""
 
   @checked
   def __init__(self, player: ChipPlayer, rules: Holdem):
@@ -286,16 +255,7 @@ class HandFollower:
     self._awaited: list[Event] = []  # the player's own move, where it has made one
 
   def follow(self, hand: object, seat: int, table: ChipTable) -> bool:
-    """Takes the state of a hand, and returns whether it is the player's turn.
-
-    Args:
-      hand: what tells it from others.
-      seat: the player's.
-      table: all of it so far.
-
-    Raises:
-      ValueError: it does not go on from the state before.
-    """
+    """Takes the state of a hand, and returns whether it is the player's turn."""
     seen: list[Event] = []
     if self.table is not None and hand == self._hand:
       seen, held = self.table.events, self.table.hole_cards[seat]
@@ -332,22 +292,7 @@ def play_acpc(
   connect_timeout: float = 10.0,
   log: Callable[[int], None] = lambda chips: None,
 ) -> list[int]:
-  """Plays a match until the dealer closes the connection; returns the chips won in each hand.
-
-  Not more than `MOST_HANDS` are played.
-
-  Args:
-    player: who decides.
-    rules: what the dealer deals.
-    host, port: where it listens.
-    timeout: seconds to wait for a line of the dealer's.
-    connect_timeout: seconds to wait for the dealer to come.
-    log: called with the chips won in each hand when it has ended.
-
-  Raises:
-    TableError: there is no dealer, it is too slow, goes away in a hand, or sends what is no new
-      state of a hand by these rules.
-  """
+  """Plays until the dealer closes the connection; returns the chips won in each hand."""
   where = f"{host}:{port}"
   connection = _connect(host, port, where, connect_timeout)
   chips: list[int] = []
@@ -389,13 +334,7 @@ def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
 
 
 class MatchDealer:
-  """Deals one match: `with` it, players may come, and `play` deals to them.
-
-  Attributes:
-    rules: what is played.
-    names: of the first player and the second.
-    ports: where each of them is to connect, once it is open.
-  """
+  """Deals one match: `with` it, players may come, and `play` deals to them."""
 
   @checked
   def __init__(
@@ -412,21 +351,7 @@ class MatchDealer:
     timeout: float = 60.0,
     log: Callable[[str], None] = lambda line: None,
   ):
-    """Prepares a match.
-
-    Args:
-      rules: what is played.
-      num_hands, seed, duplicate: as for `hands_of`.
-      names: of both players, for the log.
-      host: address to listen at.
-      ports: one for each player; 0 for any that is free.
-      start_timeout: seconds that players have to come.
-      timeout: seconds that a player has for each move.
-      log: called with every line of the match's log.
-
-    Raises:
-      ValueError: a number is not allowed, or a name has characters that end a field of the log.
-    """
+    """Prepares a match."""
     for name in names:
       if not name or not name.isprintable() or set(name) & set(":|") or names[0] == names[1]:
         raise ValueError(f"names={names!r} must be two different names without : and |")
@@ -458,12 +383,7 @@ class MatchDealer:
     self._open.close()
 
   def play(self) -> ChipMatchResult:
-    """Plays the match, and returns what the first player won.
-
-    Raises:
-      TableError: a player does not come, goes away, takes too long, or makes no legal move; hands
-        that ended before are in the log.
-    """
+    """Plays the match, and returns what the first player won."""
     end = time.monotonic() + self._start_timeout
     players = [self._greeted(number, end) for number in (0, 1)]
     self._log(f"# players {' '.join(self.names)}")

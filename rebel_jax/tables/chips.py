@@ -39,23 +39,15 @@ class Call:
 
 
 class RaiseTo(NamedTuple):
-  """The player to act bets or raises.
+  """The player to act bets or raises."""
 
-  Attributes:
-    chips: what the player then has put in since the hand began, blinds included.
-  """
-
-  chips: int
+  chips: int  # that the player then has put in since the hand began, blinds included
 
 
 class Deal(NamedTuple):
-  """The cards of one round are dealt.
+  """The cards of one round are dealt."""
 
-  Attributes:
-    cards: numbers of the deck's cards, in the order in which they lie.
-  """
-
-  cards: Cards
+  cards: Cards  # numbers of the deck's cards, in the order in which they lie
 
 
 Move = Fold | Call | RaiseTo
@@ -64,11 +56,7 @@ Event = Move | Deal
 
 @checked
 def from_blinds(game: Holdem) -> Holdem:
-  """Returns a game of hold'em whose hands begin with the blinds alone: what tables play.
-
-  Raises:
-    ValueError: cards lie on its board at the start, or chips that nobody paid in its pot.
-  """
+  """Returns a game of hold'em whose hands begin with the blinds alone: what tables play."""
   if game.board:
     names = game.deck.names(game.board)
     raise ValueError(f"board={names!r} must be empty: a hand begins with the blinds")
@@ -119,38 +107,22 @@ def make_rules(
 
 
 class ChipTable:
-  """One hand: checks each event and lists the legal next ones.
-
-  Attributes:
-    rules: what is played.
-    events: all so far.
-    state: `[NUM_COLUMNS]` of the betting, as `games.poker.betting` has it.
-    board: cards dealt so far.
-    hole_cards: of both seats; None where they are not known.
-  """
+  """One hand: checks each event and lists the legal next ones."""
 
   @checked
   def __init__(self, rules: Holdem, hole_cards: Sequence[Cards | None] = (None, None)):
-    """Begins a hand.
-
-    Raises:
-      ValueError: hole cards are not two different cards of the deck, or both have one.
-    """
+    """Begins a hand."""
     self.rules = from_blinds(rules)
     self.events: list[Event] = []
     self.board: Cards = ()
-    self.hole_cards: list[Cards | None] = [None, None]
-    self.state = rules.rules.start()
+    self.hole_cards: list[Cards | None] = [None, None]  # None where unknown
+    self.state = rules.rules.start()  # `[NUM_COLUMNS]`
     for seat in (0, 1):
       self.show(seat, hole_cards[seat])
 
   @checked
   def show(self, seat: int, cards: Cards | None) -> None:
-    """Takes note of a seat's hole cards.
-
-    Raises:
-      ValueError: they are not two different cards of the deck, or lie elsewhere.
-    """
+    """Takes note of a seat's hole cards."""
     if cards is None:
       return
     named = self._check_cards("hole_cards", cards, NUM_HOLE_CARDS, but=seat)
@@ -219,15 +191,7 @@ class ChipTable:
 
   @checked
   def apply(self, event: Event, *, seat: int | None = None) -> None:
-    """Takes an event.
-
-    Args:
-      event: what happens.
-      seat: whose move it is meant to be; None for the seat to act.
-
-    Raises:
-      ValueError: it cannot happen now.
-    """
+    """Takes an event."""
     if isinstance(event, Deal):
       self._check_cards("cards", event.cards, self.due[0] if self.due else None)
       self.board = (*self.board, *(int(card) for card in event.cards))
@@ -274,11 +238,7 @@ class ChipTable:
     return named
 
   def payoffs(self) -> tuple[int, int]:
-    """Returns the chips that each seat has won, after the hand.
-
-    Raises:
-      ValueError: the hand is not over, or hands that decide it are not known.
-    """
+    """Returns the chips that each seat has won, after the hand."""
     if not self.is_over:
       raise ValueError(f"events={len(self.events)} have not ended the hand; payoffs come after it")
     lost, loser = min(self.paid), self.folded
@@ -294,10 +254,7 @@ class ChipTable:
 
 
 class ChipPlayer(Protocol):
-  """Anyone who plays hands in chips and cards.
-
-  A player is told of all events, its own moves too.
-  """
+  """Player of hands in chips and cards; it observes all events, its own moves too."""
 
   def start(self, seat: int, hole_cards: Cards) -> None:
     """Begins a hand in `seat`, 0 or 1."""
@@ -310,13 +267,7 @@ class ChipPlayer(Protocol):
 
 
 class Seated(abc.ABC):
-  """A player who follows the hand at a table of its own.
-
-  Attributes:
-    rules: what is played.
-    seat: 0 or 1.
-    table: the hand so far, the other's cards unknown.
-  """
+  """A player who follows the hand at a table of its own."""
 
   @checked
   def __init__(self, rules: Holdem, *, seed: int = 0):
@@ -341,19 +292,12 @@ class Seated(abc.ABC):
 
 
 class Hand(NamedTuple):
-  """What a hand is dealt.
+  """What a hand is dealt."""
 
-  Attributes:
-    number: from 0.
-    first_seat: the seat of the match's first player.
-    hole_cards: of seats 0 and 1.
-    board: all cards that can be dealt.
-  """
-
-  number: int
-  first_seat: int
-  hole_cards: tuple[Cards, Cards]
-  board: Cards
+  number: int  # from 0
+  first_seat: int  # of the match's first player
+  hole_cards: tuple[Cards, Cards]  # of seats 0 and 1
+  board: Cards  # all cards that can be dealt
 
 
 class ChipMatchResult(NamedTuple):
@@ -390,17 +334,7 @@ def summarise_chips(chips: Sequence[int], rules: Holdem, duplicate: bool) -> Chi
 def hands_of(
   rules: Holdem, *, num_hands: int, seed: int = 0, duplicate: bool = False
 ) -> Iterator[Hand]:
-  """Yields what the hands of a match are dealt; players change seats after every hand.
-
-  Args:
-    rules: what is played.
-    num_hands: how many hands; even with `duplicate`.
-    seed: of the cards: the same seed is the same cards, however many hands there are.
-    duplicate: deals every hand twice, so that either player has both seats of it.
-
-  Raises:
-    ValueError: `num_hands` is not allowed.
-  """
+  """Yields the deals of a match's hands; a seed's are the same however many hands there are."""
   check = validation.check_even if duplicate else validation.check_integer
   for number in range(check("num_hands", num_hands)):
     rng = np.random.default_rng([seed, number // 2 if duplicate else number])
@@ -420,11 +354,7 @@ def next_deal(table: ChipTable, board: Cards) -> Deal:
 
 @checked
 def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: Holdem, hand: Hand) -> ChipTable:
-  """Plays one hand between the players of seats 0 and 1, and returns it.
-
-  Raises:
-    ValueError: a player's move is not legal.
-  """
+  """Plays one hand between the players of seats 0 and 1, and returns it."""
   table = ChipTable(rules, hand.hole_cards)
   for seat in (0, 1):
     players[seat].start(seat, hand.hole_cards[seat])
@@ -467,11 +397,7 @@ def play_chip_match(
 
 @checked
 def check_writable(rules: Holdem) -> None:
-  """Checks that PHH has a name for what is played.
-
-  Raises:
-    ValueError: it is not no-limit Texas hold'em with different blinds, the small blind first.
-  """
+  """Checks that PHH has a name for the rules: no-limit Texas hold'em with different blinds."""
   deck = rules.deck
   whole = set(deck.ranks) == set(RANKS) and set(deck.suits) == set(SUITS)
   if not whole or rules.deals != (3, 1, 1):
@@ -492,18 +418,7 @@ def check_writable(rules: Holdem) -> None:
 
 @checked
 def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
-  """Returns a hand that has ended as the text of a `.phh` file.
-
-  Player p1 has the big blind, p2 the button.
-
-  Args:
-    table: the hand; all cards known.
-    names: of seats 0 and 1.
-    hand: its number.
-
-  Raises:
-    ValueError: PHH has no name for what is played, the hand goes on, or hole cards are unknown.
-  """
+  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind."""
   rules = table.rules
   check_writable(rules)
   if None in table.hole_cards:

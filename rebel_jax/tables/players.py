@@ -55,11 +55,7 @@ class SimpleSeat(Seated):
 @in_config_errors("game_params")
 @checked
 def rules_of(game_params: dict[str, Any]) -> Holdem:
-  """Returns the rules that a command line's parameters name, by `make_rules`.
-
-  Raises:
-    ConfigError: one is not allowed.
-  """
+  """Returns the rules that a command line's parameters name, by `make_rules`."""
   return make_rules(**game_params)
 
 
@@ -108,11 +104,7 @@ def seat_agent(
   seed: int = 0,
   **settings: Any,
 ) -> Seated:
-  """Returns the agent of a network as a player of hands; `name` it for errors.
-
-  Raises:
-    ConfigError: its game is not hold'em from the blinds, or a setting is not for its searches.
-  """
+  """Returns the agent of a network as a player of hands; `name` it for errors."""
   game = policy.config.make_game()
   timed = searcher_of(policy) is StreetSearcher
   known = (*policy.config.search.agent_options, *["seconds"] * timed)
@@ -138,16 +130,7 @@ OFF_TREE = ("add", "nearest", "map")
 
 
 class TreePlayer(Seated):
-  """Lets a `Seat` of a hold'em game from the blinds play in chips.
-
-  A bet that the tree lacks is taken for one that it has. Where the tree's hand has ended or is not
-  the player's turn any more, as after a bet taken for all-in, the player checks and calls: it has
-  put in all that it meant to.
-
-  Attributes:
-    player: who plays the tree's hand.
-    lost: whether the tree's hand no longer follows the one at the table.
-  """
+  """Lets a `Seat` of a hold'em game from the blinds play in chips."""
 
   @checked
   def __init__(self, game: Holdem, player: Any, *, off_tree: str = "nearest", seed: int = 0):
@@ -172,7 +155,7 @@ class TreePlayer(Seated):
     if off_tree == "add" and not hasattr(player, "search_again"):
       raise ValueError(f"off_tree='add' needs a player that searches each round, not {player!r}")
     self.game, self.player, self.off_tree = game, player, off_tree
-    self.lost = False
+    self.lost = False  # whether the tree's hand no longer follows the one at the table
     self._state = game.initial_state()
     self._answer: tuple[Move, int] | None = None  # the last move, and the tree's action for it
 
@@ -194,6 +177,7 @@ class TreePlayer(Seated):
     self._answer = None
 
   def act(self) -> Move:
+    # Where the tree's hand is over, as after a bet taken for all-in, all is in that was meant.
     if self.lost or self._actor() != self.seat:
       return Call()
     action = int(self.player.act().action)

@@ -42,18 +42,7 @@ def write_move(table: ChipTable, move: Move) -> str:
 
 @checked
 def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
-  """Applies the actions of a string to a table at the start of its hand.
-
-  Where nobody can bet any more, `/` may be missing; the cards that are there are dealt.
-
-  Args:
-    table: hole cards known as far as they are.
-    text: the actions.
-    board: all cards that lie on the board.
-
-  Raises:
-    ValueError: an action is not legal there, or the cards are too few or too many.
-  """
+  """Applies the actions of a string to a table at the start of its hand; deals the `board`."""
   for token in split_actions("action", text, _TOKEN, "k, c, f, bN and /"):
     if token == "/":
       if not table.due:
@@ -62,6 +51,7 @@ def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
     else:
       table.apply(_read_move(table, token))
   shown = table.rules.deck.names(board)
+  # Where nobody can bet any more, / may be missing.
   while len(table.board) < len(board) and table.due:
     table.apply(next_deal(table, board))
   if table.due:
@@ -82,11 +72,7 @@ def _read_move(table: ChipTable, token: str) -> Move:
 
 @checked
 def read_reply(reply: dict[str, Any], rules: Holdem) -> tuple[int, ChipTable]:
-  """Returns the player's seat and the hand that a reply of the server's is of.
-
-  Raises:
-    ValueError: a field is missing or of another kind, or the hand cannot be.
-  """
+  """Returns the player's seat and the hand that a reply of the server's is of."""
   position = _field(reply, "client_pos", int)
   if position not in (0, 1):
     raise ValueError(f"client_pos={short(position)} must be 0 or 1")
@@ -112,11 +98,7 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
 
 @checked
 def check_winnings(table: ChipTable, seat: Player, winnings: Any) -> int:
-  """Returns the server's winnings of `seat`, if the hand can have ended so.
-
-  Raises:
-    ValueError: it cannot.
-  """
+  """Returns the server's winnings of `seat`, if the hand can have ended so."""
   lost = min(table.paid)
   possible = {-lost, 0, lost}
   if table.folded is not None or None not in table.hole_cards:
@@ -129,12 +111,7 @@ def check_winnings(table: ChipTable, seat: Player, winnings: Any) -> int:
 
 
 class SlumbotClient:
-  """Plays hands with a server that speaks Slumbot's interface.
-
-  Attributes:
-    host: such as `http://127.0.0.1:8080`.
-    token: of the session; the server gives one, and later ones replace it.
-  """
+  """Plays hands with a server that speaks Slumbot's interface."""
 
   @checked
   def __init__(
@@ -154,19 +131,11 @@ class SlumbotClient:
 
   @checked
   def play(self, num_hands: int) -> list[int]:
-    """Plays hands, and returns the chips won in each.
-
-    Raises:
-      TableError: as `play_hand`.
-    """
+    """Plays hands, and returns the chips won in each."""
     return [self.play_hand() for _ in range(num_hands)]
 
   def play_hand(self) -> int:
-    """Plays one hand, and returns the chips won.
-
-    Raises:
-      TableError: the server cannot be reached, is too slow, refuses, or sends what cannot be.
-    """
+    """Plays one hand, and returns the chips won."""
     follower = HandFollower(self.player, self.rules)
     reply = self._post("/api/new_hand", {} if self.token is None else {"token": self.token})
     while True:

@@ -25,63 +25,36 @@ PER_DEVICE = ("lanes", "replay", "keys")
 
 
 class TrainState(NamedTuple):
-  """Everything that changes during training.
+  """Everything that changes during training; parts in `PER_DEVICE` have a leading axis `[D]`."""
 
-  What `PER_DEVICE` names has a leading axis `[D]` over devices; the rest is the same on all.
-
-  Attributes:
-    params, optimizer_state: by target's name.
-    lanes, keys: each device's.
-    replay: each device's buffers, by target's name.
-    step: `[]` self-play steps taken.
-    solves: `[]` subgames solved, all devices together.
-  """
-
-  params: dict[str, Any]
-  optimizer_state: dict[str, Any]
+  params: dict[str, Any]  # by target's name
+  optimizer_state: dict[str, Any]  # by target's name
   lanes: Any
-  replay: dict[str, replays.Replay]
+  replay: dict[str, replays.Replay]  # buffers by target's name
   keys: jax.Array
-  step: jax.Array
-  solves: jax.Array
+  step: jax.Array  # `[]` self-play steps taken
+  solves: jax.Array  # `[]` subgames solved, all devices together
 
 
 class Report(NamedTuple):
-  """What each step of a call of `Trainer.run` measured: `[MOST_STEPS]`, zero beyond its steps.
+  """Measures of each step of a call of `Trainer.run`: `[MOST_STEPS]`, zero beyond its steps."""
 
-  Attributes:
-    learned: by target's name, over the gradient steps of each step, zero where there were none.
-    held_out: by target's name, where it says so, the loss on each step's own examples before they
-      enter the buffer: the network has never been trained on them.
-    solves: subgames solved a step.
-    rows: leaves evaluated an iteration.
-  """
-
-  learned: dict[str, LearnerStats]
-  held_out: dict[str, jax.Array]
-  solves: jax.Array
-  rows: jax.Array
+  learned: dict[str, LearnerStats]  # by target's name, means over the gradient steps
+  held_out: dict[str, jax.Array]  # losses on each step's own examples before they enter the buffer
+  solves: jax.Array  # subgames solved a step
+  rows: jax.Array  # leaves evaluated an iteration
 
 
 @dataclasses.dataclass(frozen=True)
 class Trainer:
-  """Settings of the loop, all static.
+  """Settings of the loop, all static."""
 
-  Attributes:
-    self_play: how, on one device.
-    targets: what is learned.
-    buffer_size: examples of each target kept on each device.
-    learn_steps: gradient steps after each self-play step.
-    per_solve: instead of it, gradient steps for each subgame that was solved, where steps solve
-      more or fewer of them; `learn_steps` is what they come to about.
-    min_solves: subgames to solve before learning starts, all devices together.
-  """
-
-  self_play: SelfPlay | ChainPlay
+  self_play: SelfPlay | ChainPlay  # of one device
   targets: tuple[Target, ...]
-  buffer_size: int
-  learn_steps: int
-  min_solves: int
+  buffer_size: int  # examples of each target kept on each device
+  learn_steps: int  # gradient steps after each self-play step
+  min_solves: int  # subgames to solve before learning starts, all devices together
+  # instead of `learn_steps`, gradient steps for each subgame solved; 0 for those
   per_solve: float = 0.0
 
   def init(self, table: Any, seed: int, mesh: Mesh) -> TrainState:
@@ -96,11 +69,7 @@ class Trainer:
   def run(
     self, table: Any, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
-    """Takes `num_steps` steps; `state` is donated. One program serves every number.
-
-    Raises:
-      ValueError: they are more than `MOST_STEPS`.
-    """
+    """Takes `num_steps` steps, at most `MOST_STEPS`, by one program; `state` is donated."""
     if num_steps > MOST_STEPS:
       raise ValueError(f"num_steps={num_steps} must be at most {MOST_STEPS}")
     work = self.work(table, mesh) if is_concrete(state) else Work.PLAIN
@@ -269,11 +238,7 @@ def learn_once(
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:
-  """Returns a mesh over the first `num_devices` devices of all processes, or all of them.
-
-  Raises:
-    ValueError: there are fewer devices.
-  """
+  """Returns a mesh over the first `num_devices` devices of all processes; all of them for None."""
   devices = jax.devices()
   if num_devices is not None:
     if not 0 < num_devices <= len(devices):
@@ -288,12 +253,7 @@ def make_mesh(num_devices: int | None = None) -> Mesh:
 
 
 def saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
-  """Returns arrays of the host of the shapes that a state has on `num_devices`.
-
-  Args:
-    state: fields of a `TrainState`, as training goes on with them.
-    num_devices: on which it was saved.
-  """
+  """Returns arrays of the host of the shapes that a state, by field, has on `num_devices`."""
 
   def shape(name: str, x: Any) -> tuple[int, ...]:
     if name not in PER_DEVICE:
@@ -330,16 +290,8 @@ def _dealt(x: np.ndarray, num_devices: int) -> np.ndarray:
 
 
 def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
-  """Deals the games of self-play out over `num_devices`, the longest waiting first.
-
-  Args:
-    lanes: of all devices, arrays `[D, B, ...]` and `turn` `[D]`.
-    num_devices: must divide the number of all lanes.
-
-  Returns:
-    The same games, served in an order in which none waits longer than before: each device's from
-    its `turn` on, one of each device after the other.
-  """
+  """Deals games, arrays `[D, B, ...]`, out over `num_devices`, the longest waiting first."""
+  # Each device's from its `turn` on, one of each device after the other, so none waits longer.
 
   def deal(x: Any) -> np.ndarray:
     rows = zip(np.asarray(x), lanes.turn)
@@ -367,18 +319,10 @@ def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
 
 
 def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0) -> replays.Replay:
-  """Deals the examples of all devices' buffers out over `num_devices`, by age.
-
-  Args:
-    replay: of all devices, arrays `[D, C, ...]` and `added` `[D]`.
-    num_devices: must divide the capacity of all buffers together.
-    first: which of those added is the oldest to deal out, `[D]`.
-
-  Returns:
-    Buffers that hold the same examples, as many in each, give or take one, each in the order of
-    their age. The sum of `added` is kept, unless some buffers were overwriting and others not yet
-    full: then room may be left, and what was overwritten is no longer counted.
-  """
+  """Deals the examples of all devices' buffers, `[D, C, ...]`, out over `num_devices`, by age."""
+  # `first` `[D]`: number of the oldest to deal out. The sum of `added` is kept, unless some buffers
+  # were overwriting and others not yet full: then room may be left, and what was overwritten is no
+  # longer counted.
   added = np.asarray(replay.added)
   capacity = jax.tree.leaves(replay.examples)[0].shape[1]
   sizes = np.minimum(added - first, capacity)

@@ -86,11 +86,7 @@ def make_network(config: Config, game: Game) -> ValueNetwork:
 
 
 def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
-  """Returns the policy network of a configuration, None if it has none.
-
-  Raises:
-    ConfigError: the game has hidden moves.
-  """
+  """Returns the policy network of a configuration, None if it has none."""
   if not config.rebel.policy_network:
     return None
   if _hides_moves(game):
@@ -127,13 +123,7 @@ def _hides_moves(game: Game) -> bool:
 
 @in_config_errors()
 def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> solvers.GTCFR:
-  """Returns the settings of growing searches, of training or of evaluations.
-
-  `changes` are to them; those that are None change nothing.
-
-  Raises:
-    ConfigError: they do not go together.
-  """
+  """Returns the settings of growing searches, with the `changes` that are not None."""
   growing = config.growing
   numbers = growing.simulations, growing.per_update
   simulations, per_update = (growing.eval_iterations // 2, 1.0) if evaluation else numbers
@@ -152,11 +142,7 @@ def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> 
 
 @in_config_errors()
 def make_ground(config: Config, game: Game, search: solvers.GTCFR | None = None) -> Any:
-  """Returns the ground of a game's chains of searches, those of training by default.
-
-  Raises:
-    ConfigError: its tree is too large to be written out.
-  """
+  """Returns the ground of a game's chains of searches, those of training by default."""
   if not game.written:
     return RulesGround.of(game, search or make_search(config))
   return tree_ground(game, build_public_tree(game))
@@ -186,12 +172,7 @@ def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
 def make_subgames(
   config: Config, game: Game, depth: int | str | None = None, *, measured: bool = True
 ) -> FoundSubgames:
-  """Returns all subgames of the configuration's depth, or of `depth`.
-
-  Raises:
-    ConfigError: the depth is not allowed, or the whole tree, in which exploitability is `measured`,
-      is too large.
-  """
+  """Returns all subgames of a depth, of a tree not too large where exploitability is `measured`."""
   if measured:
     check_size(game, game.initial_state())
   return find_subgames(game, depth=config.rebel.depth if depth is None else depth)
@@ -208,12 +189,7 @@ def made_on_device(config: Config, game: Game) -> bool:
 
 
 def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
-  """Returns the targets that a configuration trains, as `training.targets` lists them.
-
-  Raises:
-    ConfigError: the game has hidden moves, and there is a policy network.
-    ValueError: two targets have one name.
-  """
+  """Returns the targets that a configuration trains, as `training.targets` lists them."""
   if config.grows:
     networks = Networks(None, None, make_state_network(config, game))
   elif isinstance(config.search, DeepCFR):
@@ -246,13 +222,7 @@ def planned(state: TrainState, config: Config) -> TrainState:
 def make_training_subgames(
   config: Config, game: Game, targets: Sequence[Target], *, measured: bool = True
 ) -> tuple[Subgames, FoundSubgames | None]:
-  """Returns the subgames that self-play plays, and all of the game where they are written out.
-
-  Those of a stage are made where they are needed if the game has templates.
-
-  Raises:
-    ConfigError: the depth is not allowed, or the game is too large and has no templates.
-  """
+  """Returns the subgames of self-play, and all of the game where they are written out."""
   features, search = any(target.node_features for target in targets), config.rebel
   templates, by_stage = None, search.depth == "stage"
   if by_stage:
@@ -296,11 +266,7 @@ def _chain_play(config: Config, game: Game, num_devices: int) -> ChainPlay:
 
 
 def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int) -> SelfPlay:
-  """Returns ReBeL's self-play of a configuration on one of the devices.
-
-  Raises:
-    ConfigError: the depth reaches the end of the game.
-  """
+  """Returns ReBeL's self-play of a configuration on one of the devices."""
   search = config.rebel
   if not any(stage.depth_limited for stage in subgames.stages):
     raise ConfigError(
@@ -349,23 +315,14 @@ def _piece(stage: Stage, num_infostates: int) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-  """The objects of a run.
-
-  Attributes:
-    config, game: the configuration and its game.
-    subgames: all depth-limited subgames of the game; None where they are made from templates, or
-      searches grow trees.
-    table: the subgames that self-play plays, in tables or as templates; the whole game where
-      searches grow trees, or where it begins if they make their own; Deep CFR's decisions.
-    trainer: the compiled loop that training begins with.
-    mesh: the devices.
-  """
+  """The objects of a run."""
 
   config: Config
   game: Game
+  # all depth-limited ones; None where they are made from templates or trees grow
   subgames: FoundSubgames | None
-  table: Any
-  trainer: Trainer
+  table: Any  # what self-play plays: subgames as tables or templates; a `Ground`; `Decisions`
+  trainer: Trainer  # the compiled loop that training begins with
   mesh: Mesh
 
   def trainer_at(self, step: int) -> Trainer:
@@ -380,14 +337,7 @@ class Setup:
 
 
 def make_setup(config: Config, num_devices: int | None = None, *, measured: bool = True) -> Setup:
-  """Validates a configuration and makes what it needs, for all devices or fewer; writes nothing.
-
-  Where exploitability is not `measured`, subgames may be of a game whose whole tree is too large.
-
-  Raises:
-    ConfigError: a setting is not allowed, the devices do not divide the work, or a step may make
-      more examples than a buffer holds.
-  """
+  """Validates a configuration and makes its objects for `num_devices`, None for all."""
   config.validate()
   game = config.make_game()
   mesh = in_config_errors()(make_mesh)(num_devices)

@@ -1,7 +1,4 @@
-"""The protocol of equilibrium-finding algorithms, and counterfactual regret minimisation (CFR-D).
-
-Algorithms are pure functions of a problem, of a tree whole or depth-limited, and a state.
-"""
+"""The protocol of equilibrium-finding algorithms, and counterfactual regret minimisation."""
 
 import dataclasses
 from typing import Any, NamedTuple, Protocol
@@ -92,10 +89,9 @@ class Algorithm(Protocol):
 
 
 class RunningValues(NamedTuple):
-  """Weighted sums of each player's root values over its updates.
+  """Weighted sums of each player's root values over its updates."""
 
-  What an update leaves alone is an array of its own: a GPU would copy rows of `[P, ...]`.
-  """
+  # What an update leaves alone is an array of its own: a GPU would copy rows of `[P, ...]`.
 
   total: Pair  # [H] each, counterfactual values
   weight: Pair  # [] each

@@ -17,16 +17,11 @@ from solvers.validation import Player, check_fields
 
 @dataclasses.dataclass(frozen=True)
 class Gadget(abc.ABC):
-  """How the opponent chooses between a subgame and what it is promised instead.
+  """How the opponent chooses between a subgame and what it is promised instead."""
 
-  No tree is changed: the opponent's own reach at the root is not one but how often it enters, an
-  `[H]` that is updated with what entering is worth.
+  # No tree is changed: the opponent's own reach at the root is how often it enters, `[H]`.
 
-  Attributes:
-    searcher: whose policy is wanted, 0 or 1; the other player enters or does not.
-  """
-
-  searcher: Player
+  searcher: Player  # whose policy is wanted, 0 or 1; the other player enters or does not
 
   def __post_init__(self) -> None:
     check_fields(self)
@@ -196,11 +191,8 @@ class Distributional(Gadget):
 
 
 def hedge_rate(observed: Observed) -> jax.Array:
-  """Returns Hedge's tuning parameter for two actions, `[H]` (thesis, section 5.1.6).
-
-  It is sqrt(ln 2) / (3 sqrt(variance) sqrt(t)), the variance that of the values so far; before
-  there is any, values are taken to vary by their own size.
-  """
+  """Returns Hedge's tuning parameter for two actions, `[H]` (thesis, section 5.1.6)."""
+  # sqrt(ln 2) / (3 sqrt(variance) sqrt(t)); before there is a variance, values vary by their size.
   count = jnp.maximum(observed.updates, 1.0)
   mean = observed.total / count
   variance = jnp.maximum(observed.squares / count - mean**2, 0.0)
@@ -210,12 +202,10 @@ def hedge_rate(observed: Observed) -> jax.Array:
 
 
 def mean_sigmoid(centre: jax.Array, width: jax.Array) -> jax.Array:
-  """Returns the mean of sigmoid(centre - width Z) over a standard normal Z, to 1e-7.
-
-  The trapezoidal rule converges exponentially in its step if the integrand is smooth over a step.
-  That holds over Z where the width is at most one. Elsewhere the integral is the mean of the
-  normal distribution function over a logistic variable, which is smooth in turn.
-  """
+  """Returns the mean of sigmoid(centre - width Z) over a standard normal Z, to 1e-7."""
+  # The trapezoidal rule converges exponentially where the integrand is smooth over a step: over Z
+  # for widths up to one, else as the mean of the normal distribution function over a logistic
+  # variable.
   narrow = jnp.minimum(width, 1.0)
   z = _STEP * np.arange(-8, 9)
   weights = jnp.asarray(np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum(), centre.dtype)

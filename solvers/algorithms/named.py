@@ -99,11 +99,8 @@ def asymmetric_predictive_cfr_plus(
 
 @_named
 def scheduled_discounted_cfr(*, gamma: _Falling = 30.0, alternating: bool = True) -> CFR:
-  """HS-DCFR (Zhang, McAleer and Sandholm 2024): DCFR whose exponents know a run's length.
-
-  At the k-th of a player's n updates they are 1 + 3k/n, -1 - 2k/n and gamma - 5k/n. The paper's
-  gamma is 30 or 15.
-  """
+  """HS-DCFR (Zhang, McAleer and Sandholm 2024): DCFR whose exponents know a run's length."""
+  # Exponents at the k-th of a player's n updates: 1 + 3k/n, -1 - 2k/n and gamma - 5k/n.
   rule = DiscountedRegret(Schedule(1.0, 3.0), Schedule(-1.0, -2.0))
   return CFR(rule, Schedule(gamma, -5.0), alternating)
 
@@ -118,10 +115,8 @@ def scheduled_predictive_cfr_plus(*, gamma: _Falling = 30.0, alternating: bool =
 def magnetic_mirror_descent(
   *, rate: Finite = 30.0, pull: Finite = 0.1, alternating: bool = True
 ) -> CFR:
-  """Magnetic mirror descent (Sokota et al. 2022), whose last policy is its answer.
-
-  Its average policy is the last one. Rate and pull to the uniform policy fade as 1 / sqrt(k).
-  """
+  """Magnetic mirror descent (Sokota et al. 2022), whose last policy is its answer."""
+  # Rate and pull to the uniform policy fade as 1 / sqrt(k).
   return CFR(MirrorDescent(rate, pull), math.inf, alternating)
 
 

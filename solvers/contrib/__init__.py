@@ -1,10 +1,4 @@
-"""Further chapters of the thesis, beside equilibrium finding and search.
-
-Payoffs that depend on parameters and regrets carried over between games (chapters 3 and 4), leaves
-of several values (chapter 6), and warm starts that stand for a long run (section 3.2). Local best
-response of small games, which is one of all games in `solvers.metrics`, and values of infostates
-from those of beliefs (ReBeL, theorem 1).
-"""
+"""Further chapters of the thesis (3, 4, 6), LBR of small games, and values of infostates."""
 
 from solvers.contrib.continuations.extended import Extended, with_continuations
 from solvers.contrib.continuations.pair_values import pair_values

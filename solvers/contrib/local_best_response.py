@@ -73,11 +73,7 @@ class LBRValue(NamedTuple):
 
 
 def opponent_ranges(tree: PublicTree, policy: np.ndarray, beliefs: np.ndarray, player: int):
-  """Computes the range that `player` faces at each node: beliefs, the other's moves, cards dealt.
-
-  Returns:
-    `[N, H]`, and `[N, H]` the same without the other's moves; rows are not normalised.
-  """
+  """Returns the range that `player` faces at each node `[N, H]`, and the same without moves."""
   parent, kind, other = np.asarray(tree.parent), np.asarray(tree.kind), 1 - player
   reach = np.tile(np.asarray(beliefs, float)[other], (tree.num_nodes, 1))
   for node in range(1, tree.num_nodes):
@@ -100,16 +96,7 @@ def local_best_response_policy(
   rules: LBRRules,
   equity: Equity,
 ) -> np.ndarray:
-  """Computes what LBR does in seat `player` with every hand everywhere: `[N, H]`.
-
-  Args:
-    game, tree: the rules, and their whole tree.
-    policy: `[N, H]`; the other player's rows stay, and say how often bets are folded to.
-    ranges: what LBR takes the opponent to hold, see `opponent_ranges`.
-    player: LBR's seat.
-    rules: which moves it considers.
-    equity: of the game.
-  """
+  """Computes what LBR does in seat `player` with every hand everywhere: `[N, H]`."""
   result = np.array(policy, float)
   state, children = np.asarray(tree.state), children_of(tree)
   for node in np.flatnonzero(np.asarray(tree.kind) == player).tolist():

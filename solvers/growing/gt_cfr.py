@@ -1,9 +1,4 @@
-"""Growing-tree CFR: simulations and regret updates in turn (Player of Games, algorithm 1).
-
-Regrets are updated on the nodes that a search has added, the leaves among them valued from outside,
-and simulations add more. The nodes are in a `Store`: those of a written-out tree are marked, those
-of a game by its rules inserted. A network is asked about leaves, and its answers are priors too.
-"""
+"""Growing-tree CFR: simulations and regret updates in turn (Player of Games, algorithm 1)."""
 
 import dataclasses
 import functools
@@ -69,22 +64,15 @@ def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class OnTree:
-  """The start of a search on a written-out tree.
+  """The start of a search on a written-out tree."""
 
-  Attributes:
-    tree, nodes, scale: see `Marked`.
-    root, current: nodes, where it and its simulations start.
-    beliefs: `[P, H]` at the root.
-    promises: there, which may be to nobody; None for never to anybody.
-  """
-
-  tree: PublicTree
+  tree: PublicTree  # see `Marked`
   nodes: NodeInfo
   scale: Any
-  root: Array
-  current: Array
-  beliefs: Array
-  promises: Promises | None
+  root: Array  # the node where it starts
+  current: Array  # the node where simulations start
+  beliefs: Array  # `[P, H]` at the root
+  promises: Promises | None  # there, which may be to nobody; None for never to anybody
 
   def plant(self, search: GTCFR) -> tuple[Marked, jax.Array]:
     """Returns the store before the first simulation, and the place at which simulations start."""
@@ -99,24 +87,15 @@ class OnTree:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ByRules:
-  """The start of a search in a game whose tree is made as it grows.
+  """The start of a search in a game whose tree is made as it grows."""
 
-  Attributes:
-    state: `[S]` public state of the root.
-    possible: `[P, H]` infostates that the rules allow there.
-    path: `[D]` public actions from there, then -1.
-    beliefs, promises: see `OnTree`.
-    game: the rules; static.
-    capacity: nodes that there is room for; static.
-  """
-
-  state: Array
-  possible: Array
-  path: Array
-  beliefs: Array
-  promises: Promises | None
-  game: Game = dataclasses.field(metadata={"static": True})
-  capacity: int = dataclasses.field(metadata={"static": True})
+  state: Array  # `[S]` public state of the root
+  possible: Array  # `[P, H]` infostates that the rules allow there
+  path: Array  # `[D]` public actions from there, then -1
+  beliefs: Array  # `[P, H]` at the root
+  promises: Promises | None  # see `OnTree`
+  game: Game = dataclasses.field(metadata={"static": True})  # the rules; static
+  capacity: int = dataclasses.field(metadata={"static": True})  # nodes that there is room for
 
   def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
     root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
@@ -209,18 +188,11 @@ def start_by_rules(
 
 
 class Asked(NamedTuple):
-  """One of a search's questions, each as likely as any other.
+  """One of a search's questions, each as likely as any other."""
 
-  Attributes:
-    here: `[]` a leaf of that moment, as the store places it; of a chain's search its public state.
-    beliefs: `[P, H]` there, player 0's first; of a chain's search none where an infostate is not
-      possible.
-    total: `[]` how many questions there were.
-  """
-
-  here: Any
-  beliefs: jax.Array
-  total: jax.Array
+  here: Any  # `[]` a leaf, as the store places it; of a chain's search its public state
+  beliefs: jax.Array  # `[P, H]` there, player 0's first
+  total: jax.Array  # `[]` how many questions there were
 
   @classmethod
   def nothing(cls, problem: Any) -> "Asked":
@@ -237,15 +209,7 @@ def answer(
   temperature: float,
   wanted: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-  """Returns both players' values `[L, P, H]` and priors `[L, M, H]` of a store's leaves.
-
-  Args:
-    network, params: a function of (params, query), and its first argument.
-    store: which states there are.
-    query: `beliefs` player 0's first.
-    temperature: see `GTCFR`.
-    wanted: `[L]` whose answers count; None for all.
-  """
+  """Returns both players' values `[L, P, H]` and priors `[L, M, H]` of a store's leaves."""
   movers = store.movers
   query = query._replace(beliefs=seat_of(movers, query.beliefs))
   found = network(params, query) if wanted is None else ask_some(network, params, query, wanted)
@@ -255,24 +219,15 @@ def answer(
 
 
 def prior_of(store: Store, logits: jax.Array) -> jax.Array:
-  """Returns the softmax of logits `[L, M, H]` over open moves; uniform where chance moves.
-
-  Logits of more moves than the store's are left out: those of chance's outcomes.
-  """
+  """Returns the softmax of logits `[L, M, H]` over open moves; uniform where chance moves."""
+  # Logits of more moves than the store's are left out: those of chance's outcomes.
   legal = store.open
   logits = jnp.where((store.movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
   return jax.nn.softmax(logits, axis=1, where=legal)
 
 
 def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:
-  """Draws between what was asked before and the questions about the leaves of one update.
-
-  Args:
-    asked: what was drawn so far.
-    problem: whose leaves are asked about.
-    beliefs: `[L, P, H]` at all rows.
-    numbers: `[2]` random ones.
-  """
+  """Draws between what was asked before and the questions about the leaves of one update."""
   wanted = problem.is_frontier()
   seen = jnp.cumsum(wanted, dtype=jnp.int32)
   number = seen[-1]
@@ -287,44 +242,22 @@ _LAST = 2**31 - 1  # no round has this number
 
 
 class Grown(NamedTuple):
-  """What a search leaves: its answer, and what the next search starts from.
+  """What a search leaves: its answer, and what the next search starts from."""
 
-  Places are a tree's nodes or those of `tree`; letters as in `solvers.growing.store`.
+  # Places are a tree's nodes or those of `tree`; letters as in `solvers.growing.store`.
 
-  Attributes:
-    policy: `[M, H]` the average policy where simulations started, by move.
-    average_policy: `[C, H]` how likely who moved to a node did so, by the infostate there; zero for
-      places without a node. In trees by insertion with hidden moves `[C, M, H]`, by the node at
-      which moves are made.
-    root_values: `[P, H]` mean expected payoffs at the root; under alternatives those of an
-      opponent that enters always.
-    root_mass: `[P, H]` the other's mass at the root that is compatible with an infostate.
-    values: `[P, C, H]` mean expected payoff at every inner node, by each player's infostate: sums
-      of counterfactual values over sums of the other's mass.
-    reach: `[P, C, H]` players' ranges: average policy times public chance and what they were
-      believed to hold at the root.
-    known: `[P, C]` whether anything is known of those values: of a node that joined after the last
-      update, or that the other has not played to since it joined, there is not.
-    present: `[C]` which places hold a node of the search.
-    visits: `[C, M, H]` how often simulations made a move.
-    current: `[]` the place that simulations started from.
-    asked: one of the questions that the search asked about its leaves, drawn from all of them; the
-      root is among them in updates alone.
-    tree: the nodes of a search by insertion, `tree.lost` of which had no room; else None.
-  """
-
-  policy: jax.Array
-  average_policy: jax.Array
-  root_values: jax.Array
-  root_mass: jax.Array
-  values: jax.Array
-  reach: jax.Array
-  known: jax.Array
-  present: jax.Array
-  visits: jax.Array
-  current: jax.Array
-  asked: Asked
-  tree: Any
+  policy: jax.Array  # `[M, H]` the average policy where simulations started, by move
+  average_policy: jax.Array  # `[C, H]` of the move to a node; with hidden moves `[C, M, H]`
+  root_values: jax.Array  # `[P, H]` at the root
+  root_mass: jax.Array  # `[P, H]` the other's mass at the root that is compatible with an infostate
+  values: jax.Array  # `[P, C, H]` at every inner node, per unit of the other's mass
+  reach: jax.Array  # `[P, C, H]` average policy times public chance and root beliefs
+  known: jax.Array  # `[P, C]` whether the other played there in an update
+  present: jax.Array  # `[C]` which places hold a node of the search
+  visits: jax.Array  # `[C, M, H]` how often simulations made a move
+  current: jax.Array  # `[]` the place that simulations started from
+  asked: Asked  # one of the search's questions; the root is among them in updates alone
+  tree: Any  # the nodes of a search by insertion, `tree.lost` of which had no room; else None
 
 
 @validation.checked

@@ -1,7 +1,4 @@
-"""The store whose places are the nodes of a written-out tree: a search marks those that it adds.
-
-Its problem is that of the marked nodes below any root.
-"""
+"""The store whose places are the nodes of a written-out tree: a search marks those that it adds."""
 
 import dataclasses
 import itertools
@@ -22,19 +19,12 @@ from solvers.sweeps.problem import Sweep
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MarkedProblem(PlacesProblem):
-  """The problem of a tree's marked nodes; its `L` leaves are all inner nodes and leaves.
+  """The problem of a tree's marked nodes; its `L` leaves are all inner nodes and leaves."""
 
-  Attributes:
-    pairs: of the tree, by level.
-    root: `[]` the node at which it starts.
-    frontier: `[L]` bool, see `PlacesProblem`.
-    features: `[P, L, F]` see `NodeInfo`.
-  """
-
-  pairs: TreePairs
-  root: jax.Array
-  frontier: jax.Array
-  features: jax.Array
+  pairs: TreePairs  # of the tree, by level
+  root: jax.Array  # `[]` the node at which it starts
+  frontier: jax.Array  # `[L]` bool, see `PlacesProblem`
+  features: jax.Array  # `[P, L, F]` see `NodeInfo`
 
   @property
   def rows(self) -> jax.Array:
@@ -136,15 +126,7 @@ def _parents(structure: TreeStructure) -> np.ndarray:
 def marked_problem(
   tree: PublicTree, info: NodeInfo, root: jax.Array, beliefs: Array, present: Array
 ) -> MarkedProblem:
-  """Returns the problem of the nodes that `present` `[N]` marks, below `root`.
-
-  Args:
-    tree: whole or depth-limited.
-    info: from `node_info`.
-    root: a node; may be traced.
-    beliefs: `[P, H]` there, in its infostates.
-    present: of nodes below `root`, it included; the parent of every other one must be present.
-  """
+  """Returns the problem of the nodes that `present` `[N]` marks, below `root`."""
   places = leaf_places(tree.structure)
   # Pair weights are looked up at the leaves, which here are inner nodes too.
   tree = dataclasses.replace(
@@ -183,23 +165,14 @@ def with_nodes(problem: MarkedProblem, present: Array) -> MarkedProblem:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Marked:
-  """A `Store` of a tree's nodes; letters as there, with `N` for `C`.
+  """A `Store` of a tree's nodes; letters as there, with `N` for `C`."""
 
-  Attributes:
-    tree: the game's whole tree, or all of it that the search may grow into.
-    nodes: from `node_info`.
-    root: `[]` the node at which the search starts.
-    scale: the largest payoff of the game, of which the tree may be a part.
-    present: `[N]` which nodes the search has added.
-    prior: `[L, M, H]` see `Store`.
-  """
-
-  tree: PublicTree
-  nodes: NodeInfo
-  root: Any
-  scale: Any
-  present: jax.Array
-  prior: jax.Array
+  tree: PublicTree  # the game's whole tree, or all of it that the search may grow into
+  nodes: NodeInfo  # from `node_info`
+  root: Any  # `[]` the node at which the search starts
+  scale: Any  # the largest payoff of the game, of which the tree may be a part
+  present: jax.Array  # `[N]` which nodes the search has added
+  prior: jax.Array  # `[L, M, H]` see `Store`
 
   asks_once = False
   grows = False
@@ -284,15 +257,7 @@ class Marked:
 def plant_marked(
   tree: PublicTree, nodes: NodeInfo, root: Array, current: Array, scale: Array, *, whole: bool
 ) -> tuple[Marked, Any]:
-  """Returns the store of a search: its root, the nodes on the way to `current`, their children.
-
-  Also `current`.
-
-  Args:
-    tree, nodes, scale: see `Marked`.
-    root, current: nodes; may be traced.
-    whole: whether all below the root is there.
-  """
+  """Returns the store of a search: its root, the nodes on the way to `current`, their children."""
   given = jax.tree.map(jnp.asarray, (tree, nodes, root, current, scale))
   tree, nodes, root, current, scale = given
   paths = jnp.asarray(ancestors(tree.structure))

@@ -1,7 +1,6 @@
 """One simulation of GT-CFR: choices by PUCT, the policy and chance, and the nodes that it adds.
 
-Section 3.2.2 of Player of Games, in any store. Choices are about one node and the infostate that
-its mover holds.
+Section 3.2.2 of Player of Games, in any store.
 """
 
 import functools
@@ -38,44 +37,27 @@ class Rules(NamedTuple):
 
 
 class MoveOptions(NamedTuple):
-  """The mover's options with values and counts of the last update: `[K]` of each.
+  """The mover's options with values and counts of the last update: `[K]` of each."""
 
-  Attributes:
-    open: whether there is such a move.
-    policy: that is followed half of the time.
-    prior: how likely the network thinks it.
-    value: expected payoff; of a move that is not in the tree, the node's own.
-    visits: how often it was simulated.
-    recent: the part of `visits` since the last update.
-  """
-
-  open: jax.Array
-  policy: jax.Array
-  prior: jax.Array
-  value: jax.Array
-  visits: jax.Array
-  recent: jax.Array
+  open: jax.Array  # whether there is such a move
+  policy: jax.Array  # that is followed half of the time
+  prior: jax.Array  # how likely the network thinks it
+  value: jax.Array  # expected payoff; of a move that is not in the tree, the node's own
+  visits: jax.Array  # how often it was simulated
+  recent: jax.Array  # the part of `visits` since the last update
 
 
 class Numbers(NamedTuple):
-  """The random numbers of one round of a search, which do not depend on what it finds.
+  """The random numbers of one round of a search, which do not depend on what it finds."""
 
-  Attributes:
-    pairs: `[simulations, 2]` of the infostates at the root.
-    walks: `[most steps, simulations, NUMBERS]`.
-    notes: `[updates, 2]` of which question is kept.
-  """
-
-  pairs: jax.Array
-  walks: jax.Array
-  notes: jax.Array
+  pairs: jax.Array  # `[simulations, 2]` of the infostates at the root
+  walks: jax.Array  # `[most steps, simulations, NUMBERS]`
+  notes: jax.Array  # `[updates, 2]` of which question is kept
 
   @classmethod
   def draw(cls, key: jax.Array, search: GTCFR, steps: int) -> "Numbers":
-    """Draws those of a round of `search` whose walks take at most so many steps.
-
-    Walks of more steps begin with the same numbers.
-    """
+    """Draws those of a round of `search` whose walks take at most so many steps."""
+    # Walks of more steps begin with the same numbers.
     pairs, walks, notes = jax.random.split(key, 3)
     return cls(
       jax.random.uniform(pairs, (search.per_round, 2)),
@@ -92,15 +74,7 @@ def in_rounds(
   search: GTCFR,
   steps: int,
 ) -> Carry:
-  """Takes the rounds of a search in turn.
-
-  Args:
-    take: one round: its numbers and the carry to the next carry.
-    carry: before the first.
-    key: of the search.
-    rounds: how many; may be traced.
-    search, steps: what they consist of, see `Numbers.draw`.
-  """
+  """Takes the rounds of a search in turn."""
   draw_round = jax.vmap(lambda i: Numbers.draw(jax.random.fold_in(key, i), search, steps))
 
   def some(j, carry):
@@ -116,13 +90,7 @@ def in_rounds(
 
 
 def choose_move(numbers: jax.Array, options: MoveOptions, rules: Rules) -> jax.Array:
-  """Returns a simulation's option: PUCT's, or one sampled from the policy.
-
-  Args:
-    numbers: `[2]` random ones.
-    options: the moves.
-    rules: of the choice.
-  """
+  """Returns a simulation's option: PUCT's, or one sampled from the policy."""
   followed = jnp.where(options.open, options.policy, 0.0)
   followed = jnp.where(followed.sum() > 0, followed, options.open.astype(followed.dtype))
   by_policy = sample_index(numbers[0], followed)
@@ -143,11 +111,9 @@ def puct(options: MoveOptions, rules: Rules) -> jax.Array:
 
 
 def sample_index(number: jax.Array, weights: jax.Array) -> jax.Array:
-  """Returns the index that a random number stands for, by weights `[n]`; 0 where all are zero.
-
-  It takes one number, so that zeros among the weights, which are the children that only one
-  kind of tree has a place for, change nothing.
-  """
+  """Returns the index that a random number stands for, by weights `[n]`; 0 where all are zero."""
+  # It takes one number, so that zeros among the weights, which are the children that only one kind
+  # of tree has a place for, change nothing.
   weights = jnp.maximum(weights, 0.0)
   sums = jnp.cumsum(weights)
   point = number.astype(weights.dtype) * sums[-1]
@@ -163,31 +129,19 @@ _FEW_STEPS = 8
 
 
 class Growth(NamedTuple):
-  """What simulations leave behind.
+  """What simulations leave behind."""
 
-  Attributes:
-    store: the nodes.
-    visits: `[C, M, H]` how often each move was simulated, by the infostate that the mover held.
-  """
-
-  store: Any
-  visits: jax.Array
+  store: Any  # the nodes
+  visits: jax.Array  # `[C, M, H]` how often each move was simulated by each infostate
 
 
 class View(NamedTuple):
-  """What a simulation sees of the last update.
+  """What a simulation sees of the last update."""
 
-  Attributes:
-    policy: `[R, H]` that is followed half of the time.
-    values: for each player `[R, H]`, counterfactual, in its infostates.
-    mass: for each player `[L, H]`, the other's mass that its infostates may meet.
-    visits: `[C, M, H]` as they were then.
-  """
-
-  policy: jax.Array
-  values: tuple[jax.Array, jax.Array]
-  mass: tuple[jax.Array, jax.Array]
-  visits: jax.Array
+  policy: jax.Array  # `[R, H]` that is followed half of the time
+  values: tuple[jax.Array, jax.Array]  # for each player `[R, H]`, counterfactual, in its infostates
+  mass: tuple[jax.Array, jax.Array]  # for each player `[L, H]`
+  visits: jax.Array  # `[C, M, H]` as they were then
 
   def expected(self, player: jax.Array, value: Any, mass: Any) -> jax.Array:
     """Returns `player`'s expected payoff, by places of its value and of the mass that it meets."""
@@ -215,14 +169,7 @@ class _Walk(NamedTuple):
 
 
 def sample_pair(problem: Any, reach: Any, node: jax.Array, numbers: Any) -> jax.Array:
-  """Samples both players' infostates at a node by their joint belief there: `[2]`.
-
-  Args:
-    problem: the search's.
-    reach: both players' own reach.
-    node: an inner node.
-    numbers: `[2]` random ones.
-  """
+  """Samples both players' infostates at a node by their joint belief there: `[2]`."""
   row = jnp.argmax(jnp.asarray(problem.rows, jnp.int32) == jnp.asarray(node, jnp.int32))
   own = [problem.leaf_reach(reach[p], p)[row] for p in (0, 1)]
   first = sample_index(numbers[0], own[0] * problem.compatible_mass(own[1][None], 0, row)[0])
@@ -239,22 +186,9 @@ def simulate(
   numbers: jax.Array,
   rules: Rules,
 ) -> tuple[Growth, jax.Array]:
-  """Walks from `start` to the first state that is not in the tree, and adds that.
-
-  Half of the moves are PUCT's, half follow the policy. At a leaf of the tree its children are
-  added, `rules.children` of a player's by prior, all of chance's; where a move is missing, that.
-
-  Args:
-    view: of the last update.
-    growth: what there is.
-    start: a node.
-    hands: `[P]` the players' infostates.
-    numbers: `[most moves, NUMBERS]` random ones, a row for each step.
-    rules: see `GTCFR`.
-
-  Returns:
-    What there is then, and the places of who joined.
-  """
+  """Walks from `start` to the first state that is not in the tree, and adds that."""
+  # Half of the moves are PUCT's, half follow the policy. At a leaf of the tree its children are
+  # added, `rules.children` of a player's by prior, all of chance's; where a move is missing, that.
   store: Store = growth.store
   most = len(numbers)
 

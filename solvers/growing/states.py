@@ -1,7 +1,4 @@
-"""Settings of growing-tree CFR, and its questions to a value-and-policy network.
-
-The network is asked about public belief states.
-"""
+"""Settings of growing-tree CFR, and its questions to a value-and-policy network."""
 
 import dataclasses
 import functools
@@ -136,12 +133,10 @@ _FEW_ROWS = 4096
 def ask_some(
   function: StateFunction, params: Any, query: StateQuery, wanted: jax.Array
 ) -> StateAnswer:
-  """Answers those rows of a query that `wanted` `[R]` marks; the others are zero.
+  """Answers those rows of a query that `wanted` `[R]` marks; the others are zero."""
 
-  On a CPU the rows are packed, so that a row nobody wants costs nothing. Under `jax.vmap` those of
-  all lanes are packed together.
-  """
-
+  # On a CPU the rows are packed, so that a row nobody wants costs nothing. Under `jax.vmap` those
+  # of all lanes are packed together.
   @custom_vmap
   def ask(params, query, wanted):
     return _answer_packed(function, params, query, wanted, period=len(wanted))

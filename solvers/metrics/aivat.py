@@ -1,11 +1,8 @@
-"""AIVAT: what a hand was worth, with the luck taken out as far as it is known (Burch et al., 2018).
-
-One player's policy is known for every infostate that it could have held, and so is what the other
-held. The estimate replaces the payoff by its mean over the infostates that the known player could
-have come here with, and takes away what chance and the known player's own draws gave by a value
-function. Its mean is that of the payoffs, whatever the value function is, if that was fixed before
-the hand and the policy is the one that was played: then each correction has mean zero.
-"""
+"""AIVAT: the worth of a hand with its luck taken out as far as it is known (Burch et al., 2018)."""
+# The estimate replaces the payoff by its mean over the infostates that the known player could
+# have come here with, and takes away what chance and the known player's own draws gave by a value
+# function. Its mean is that of the payoffs, whatever the value function is, if that was fixed
+# before the hand and the policy is the one that was played: then each correction has mean zero.
 
 import abc
 import functools
@@ -34,17 +31,11 @@ HandPairs = tuple[np.ndarray, np.ndarray]  # player 0's and player 1's infostate
 
 
 class LuckyMove(NamedTuple):
-  """A public move of chance or of the known player, and what else could have been.
+  """A public move of chance or of the known player, and what else could have been."""
 
-  Attributes:
-    taken: which of the `C` outcomes happened.
-    weights: `[C, K]` probability of each outcome, given what the known player holds.
-    values: `[C, K]` value function after each.
-  """
-
-  taken: int
-  weights: np.ndarray
-  values: np.ndarray
+  taken: int  # which of the `C` outcomes happened
+  weights: np.ndarray  # `[C, K]` probability of each outcome, given what the known player holds
+  values: np.ndarray  # `[C, K]` value function after each
 
 
 class HandRecord(NamedTuple):
@@ -226,11 +217,7 @@ class HandRecorder:
 
 
 def _row_of(policy: Mapping[History, Array], history: History, size: int) -> np.ndarray:
-  """Returns the row `[H]` of a policy for the move that leads to `history`.
-
-  Raises:
-    ValueError: there is none of `size` infostates.
-  """
+  """Returns the row `[H]` of a policy for the move that leads to `history`."""
   row = np.asarray(policy.get(history, ()), float)
   if row.shape != (size,):
     raise ValueError(
@@ -250,11 +237,7 @@ def _normalised(reach: np.ndarray, name: str, number: int) -> np.ndarray:
 
 
 def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
-  """Returns the seat of the one known player, None if both are, and what the other held.
-
-  Raises:
-    TypeError, ValueError: `infostates` are not two, None for who is known, below `size`.
-  """
+  """Returns the seat of the one known player, None if both are, and what the other held."""
   known = [player for player in (0, 1) if infostates[player] is None]
   if not known:
     raise ValueError(
@@ -449,10 +432,7 @@ class PotShares(ValueFunction):
   # Where boards are too many.
 
   def _order(self, dealt: np.ndarray) -> np.ndarray:
-    """Returns each hand's place in the order of hands, 0 to 1, where `dealt` `[B, k]` are dealt.
-
-    `[B, H]`, -1 where the cards block the hand.
-    """
+    """Returns each hand's place in the order of hands, 0 to 1, where `dealt` `[B, k]` are dealt."""
     strengths = strengths_where(self._game, dealt)
     found = np.full(strengths.shape, -1.0)
     for row, strength in zip(found, strengths):
@@ -463,11 +443,8 @@ class PotShares(ValueFunction):
     return found
 
   def _mean_orders(self, progress: Callable[[int, int], None] | None) -> np.ndarray:
-    """Returns by how much player 0's place is better than player 1's: `[H, H]`.
-
-    The mean is over all outcomes of the first deal that both hands leave, in units of the value
-    function.
-    """
+    """Returns by how much player 0's place is better than player 1's: `[H, H]`."""
+    # Over all outcomes of the first deal that both hands leave, in units of the value function.
     game = self._game
     sets = game.dealing.sets[0]
     sets = sets[~np.isin(sets, game.board).any(axis=1)]
@@ -483,12 +460,7 @@ class PotShares(ValueFunction):
 
 
 def _shares(strengths: np.ndarray, hands: HandPairs) -> np.ndarray:
-  """Returns wins less losses as a share of the boards that both hands of a pair leave: `[K]`.
-
-  Args:
-    strengths: `[B, H]` on final boards, -1 where blocked.
-    hands: pairs.
-  """
+  """Returns wins less losses as a share of the boards that both hands of a pair leave: `[K]`."""
   first, second = strengths[:, hands[0]], strengths[:, hands[1]]
   both = (first >= 0) & (second >= 0)
   wins, number = (np.sign(first - second) * both).sum(axis=0), both.sum(axis=0)

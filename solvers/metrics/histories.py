@@ -1,10 +1,6 @@
-"""All public histories of a small game, best responses in them, and exact values of its states.
-
-A policy that depends on all that was seen, such as that of searches which follow each other, has
-its place for every history, also where several lead to one state. Infostates may be reached in
-several ways, so that one of Mr. X is its station and not its path. Where information is perfect,
-equal states are worth the same.
-"""
+"""All public histories of a small game, best responses in them, and exact values of its states."""
+# A policy that depends on all that was seen, such as that of searches which follow each other,
+# has its place for every history, also where several lead to one state.
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -19,31 +15,19 @@ from solvers.metrics.local_best_response import Strategy
 
 
 class Histories(NamedTuple):
-  """The public histories of a game, shorter ones first; letters as in `Game`.
+  """The public histories of a game, shorter ones first; letters as in `Game`."""
 
-  Attributes:
-    game: the rules.
-    state: `[N, S]`.
-    possible: `[N, P, H]` which infostates the rules allow.
-    kind: `[N]` 0 or 1 (that player moves), `CHANCE` or `TERMINAL`.
-    depth: `[N]` public actions before it.
-    parent, action: `[N]` the history before, -1 for the first, and what was done there.
-    child: `[N, A]` the history after each action; -1 where there is none.
-    chance: `[N]` how likely chance, if it made the last move, made it; else 1.
-    leads_to, moves: `[N, M, H]` the mover's moves; see `Game.moves_of`.
-  """
-
-  game: Game
-  state: np.ndarray
-  possible: np.ndarray
-  kind: np.ndarray
-  depth: np.ndarray
-  parent: np.ndarray
-  action: np.ndarray
-  child: np.ndarray
-  chance: np.ndarray
-  leads_to: np.ndarray
-  moves: np.ndarray
+  game: Game  # the rules
+  state: np.ndarray  # `[N, S]`
+  possible: np.ndarray  # `[N, P, H]` which infostates the rules allow
+  kind: np.ndarray  # `[N]` 0 or 1 (that player moves), `CHANCE` or `TERMINAL`
+  depth: np.ndarray  # `[N]` public actions before it
+  parent: np.ndarray  # `[N]` the history before, -1 for the first, and what was done there
+  action: np.ndarray  # `[N]` the history before, -1 for the first, and what was done there
+  child: np.ndarray  # `[N, A]` the history after each action; -1 where there is none
+  chance: np.ndarray  # `[N]` how likely chance, if it made the last move, made it; else 1
+  leads_to: np.ndarray  # `[N, M, H]` the mover's moves; see `Game.moves_of`
+  moves: np.ndarray  # `[N, M, H]` the mover's moves; see `Game.moves_of`
 
   @property
   def sizes(self) -> np.ndarray:
@@ -100,13 +84,7 @@ def public_histories(game: Game, *, max_histories: Positive = 100_000) -> Histor
 
 
 def best_response_worth(histories: Histories, policy: np.ndarray, player: int) -> float:
-  """Returns the expected payoff of `player`'s best response to the other's policy.
-
-  Args:
-    histories: of the game.
-    policy: `[N, M, H]` of movers, as `moves_of` numbers moves; the other's rows count.
-    player: 0 or 1.
-  """
+  """Returns the expected payoff of `player`'s best response to the other's policy."""
   game, other = histories.game, 1 - player
   reach = _reach(histories, policy, other)
   over = histories.kind == TERMINAL
@@ -207,12 +185,7 @@ def minimax(game: Game, *, max_states: Positive = 1_000_000) -> Minimax:
 
 @checked
 def check_perfect(game: Game) -> None:
-  """Checks that a game is of perfect information and without chance.
-
-  Raises:
-    TypeError: `game` is no game.
-    ValueError: the game has chance or private information.
-  """
+  """Checks that a game is of perfect information and without chance."""
   if game.num_infostates > 1 or game.has_chance:
     raise ValueError(f"{game.name} is not of perfect information, or has chance")
 
@@ -230,10 +203,7 @@ def _key(state: np.ndarray) -> bytes:
 def action_values(
   game, strategy: Strategy, close, seat: int, state, reach, depth: int, ahead=()
 ) -> np.ndarray:
-  """Returns the values of legal actions to the responder's infostates, `[M, H]`.
-
-  Values are counterfactual, by a range `reach` `[H]`; see `local_response`.
-  """
+  """Returns the values of legal actions to the responder's infostates, `[M, H]`."""
   actor, found = int(game.actor(state[None])[0]), []
   depth = 0 if actor == CHANCE else depth
   legal = np.flatnonzero(game.legal_actions(state[None])[0]) if depth > 0 else [close(state)]

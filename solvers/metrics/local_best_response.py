@@ -1,10 +1,6 @@
-"""Local best response: a lower bound on exploitability in hold'em (Lisy and Bowling, 2017).
-
-LBR knows the agent's average policy, and neither its cards nor the iteration that its search was
-stopped at: knowing more, it could win what no best response wins. It keeps the agent's range by
-Bayes' rule and makes the move that is best if both check or call from then on, which is a policy
-like any other; what it wins an exact best response wins at least.
-"""
+"""Local best response: a lower bound on exploitability in hold'em (Lisy and Bowling, 2017)."""
+# LBR knows the agent's average policy, and neither its cards nor the iteration that its search
+# was stopped at: knowing more, it could win what no best response wins.
 
 import abc
 import dataclasses
@@ -89,14 +85,10 @@ class _Boards(NamedTuple):
 
 
 class Equity:
-  """Shares of the pot that hands win over the rest of the board, without further bets.
+  """Shares of the pot that hands win over the rest of the board, without further bets."""
 
-  Args:
-    game: hold'em.
-    max_runouts: at most so many ways to deal the rest are looked at: all of them, exactly, or so
-      many drawn once for each board, all equally likely.
-    seed: of what is drawn.
-  """
+  # Of the ways to deal the rest, `max_runouts` at most are looked at: all of them, exactly, or so
+  # many drawn once for each board, all equally likely.
 
   @validation.checked
   def __init__(self, game: Holdem, *, max_runouts: validation.Positive, seed: int):
@@ -108,16 +100,8 @@ class Equity:
     self._boards = functools.lru_cache(maxsize=8 if game.unlisted else 4096)(self._sorted)
 
   def __call__(self, dealt: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each hand's share of the pot, and the mass that it is an average over.
-
-    Args:
-      dealt: `[k]` cards dealt since the start of the game, -1 for those to come.
-      reach: `[H]` the other's hands, of any sum; what a hand's own cards block is left out.
-
-    Returns:
-      `[H]` wins and half of the ties, from 0 to 1; a half where nothing is left to compare with.
-      `[H]` how much of `reach` shares no card with the hand.
-    """
+    """Returns each hand's share of the pot `[H]`, and the mass of `reach` it averages over."""
+    # `dealt` `[k]` are cards since the start of the game, -1 for those to come.
     won = mass = np.zeros(len(reach))
     with jax.enable_x64(True):  # small sums of large numbers
       for boards in self._boards(tuple(sorted(int(card) for card in dealt if card >= 0))):
@@ -149,10 +133,8 @@ class Equity:
 
 @functools.lru_cache(maxsize=16)
 def _programs(deck: Deck, cards: bytes, number: int) -> tuple[Callable, Callable]:
-  """Returns two programs: boards prepared from strengths `[B, H]`, and sums over their showdowns.
-
-  The second returns what each hand wins, ties as half, and against how much of `reach` `[H]`.
-  """
+  """Returns two programs: prepared boards of strengths `[B, H]`, and sums over their showdowns."""
+  # The second returns what each hand wins, ties as half, and against how much of `reach` `[H]`.
   table = np.frombuffer(cards, np.int32).reshape(number, NUM_HOLE_CARDS)
   every = number == math.comb(deck.num_cards, NUM_HOLE_CARDS)
   most = deck.num_cards - 1 if every else most_hands_per_card(table)
@@ -231,25 +213,12 @@ def move_values(
   equity: Equity,
   actions: list[int],
 ) -> np.ndarray:
-  """Computes what each action is worth to each hand if both check or call afterwards.
-
-  With `P` chips in the pot, `c` to call, and `w` the share of the pot that a hand wins against a
-  range: folding is worth 0, calling `w P - (1 - w) c`, and a bet that puts in `x` chips
-  `f P + (1 - f) (w' (P + x - c) - (1 - w') x)`, where `f` of the range folds and `w'` is the share
-  against those who do not (Lisy and Bowling, 2017, algorithm 1).
-
-  Args:
-    game: the rules.
-    state: `[S]` where LBR acts.
-    reach: `[H]` the opponent's range, of any sum.
-    fallback: `[H]` its range for hands of LBR against which `reach` leaves nothing.
-    folds: how likely each hand folds to a bet, `[H]`, given the bet's action.
-    equity: of the game.
-    actions: those asked for.
-
-  Returns:
-    `[M, H]` chips, those in the pot before counted as the pot's.
-  """
+  """Returns the worth `[M, H]` of actions to each hand, in chips, if both call afterwards."""
+  # With `P` chips in the pot, `c` to call, and `w` the share of the pot that a hand wins against a
+  # range: folding is worth 0, calling `w P - (1 - w) c`, and a bet that puts in `x` chips `f P + (1
+  # - f) (w' (P + x - c) - (1 - w') x)`, where `f` of the range folds and `w'` is the share against
+  # those who do not (Lisy and Bowling, 2017, algorithm 1). `fallback` is the range for hands of LBR
+  # against which `reach` leaves nothing.
   if len(actions) == 1:  # nothing to compare
     return np.zeros((1, len(reach)))
   paid = state[[betting.PAID_0, betting.PAID_1]]

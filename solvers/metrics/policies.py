@@ -59,10 +59,7 @@ def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
 def measure(
   programs: Programs, tree: PublicTree, policy: Any, beliefs: Any, locked: Any = None, **static: Any
 ) -> Any:
-  """Returns the measure of a policy, or of each of a batch, that `programs` of `each_row` compute.
-
-  Trees may be stacked, policies `[B, N, H]` and beliefs `[B, P, H]`; others serve all rows.
-  """
+  """Returns the measure of a policy, or of each of a batch, by `programs` of an `each_row`."""
   check_is_tree(tree)
   # Arrays become JAX's inside the program: outside, that is a program of its own.
   policy, beliefs = (
@@ -220,10 +217,8 @@ def _worth(problem: Any, own: Levels | None, reach: tuple[Levels, Levels]) -> ja
 
 
 def exploitability_of(problem: Any, policy: Levels) -> jax.Array:
-  """Returns the exploitability of a policy, by level, on a problem without leaves.
-
-  Where the house takes a rake, it is the gain of best responses beyond the policy's own payoffs.
-  """
+  """Returns the exploitability of a policy, by level, on a problem without leaves."""
+  # Where the house takes a rake, it is the gain of best responses beyond the policy's own payoffs.
   reach = problem.both_reach(policy)
   gain = _worth(problem, None, reach).sum()
   if not problem.zero_sum:

@@ -1,9 +1,7 @@
-"""Solves a batch of different subgames at once, their leaves packed into one evaluation.
-
-Subgames of a table have one common shape, and most of them do not fill it: deep in a game there
-is little left to do. The tables of a solver are small, so padding them costs little; the network
-is not, so only the leaves that exist are packed into the rows that it evaluates.
-"""
+"""Solves a batch of different subgames at once, their leaves packed into one evaluation."""
+# Subgames of a table have one common shape, and most of them do not fill it. The tables of a
+# solver are small, so padding them costs little; the network is not, so only leaves that exist
+# are packed.
 
 import functools
 import math
@@ -34,10 +32,9 @@ from solvers.sweeps.problem import Alternatives, Problem, make_problem
 
 
 class Batched(Wrapper):
-  """Does what `algorithm` does to each of `B` problems; all arrays have a leading axis `[B]`.
+  """Does what `algorithm` does to each of `B` problems; all arrays have a leading axis `[B]`."""
 
-  Leaves of all problems come in one query, so that a network may be asked about them together.
-  """
+  # Leaves of all problems come in one query, so that a network may be asked about them together.
 
   def leaf_query(self, problem: Problem, state: Any, player: int) -> LeafQuery:
     """Returns the question about the leaves of all problems, features `[B, L, F]` and so on."""
@@ -63,18 +60,9 @@ def _each(function: Callable, *arguments: Any) -> Any:
 def level_values(
   tree: PublicTree, beliefs: jax.Array, values: jax.Array, values_of_average: jax.Array
 ) -> jax.Array:
-  """Shifts each player's values so that the PBS is worth what the average policies make it.
-
-  Args:
-    tree: of the subgame.
-    beliefs: `[P, H]` at its root.
-    values: `[P, H]` of infostates, means over iterations.
-    values_of_average: `[P, H]` of the average policies.
-
-  Returns:
-    `[P, H]`: `values` plus one constant for each player, such that the players' values of the PBS
-    are half the difference of those that `values_of_average` gives them, and opposite.
-  """
+  """Shifts each player's values so that the PBS is worth what the average policies make it."""
+  # Plus one constant a player, so that the players' values of the PBS are half the difference of
+  # those that `values_of_average` gives them, and opposite.
   weights = root_marginals(tree, beliefs)
   weights = jnp.where(jnp.isfinite(weights), weights, 0.0)  # no pair is possible: nothing to level
   worth = (weights * values_of_average).sum(axis=-1)
@@ -83,18 +71,11 @@ def level_values(
 
 
 class Iterates(NamedTuple):
-  """All that `S` searches went through, at j after j updates of each player.
+  """All that `S` searches went through, at j after j updates of each player."""
 
-  Attributes:
-    policies: `[S, num_iterations // 2, N, H]`.
-    believed: `[S, num_iterations // 2, N, H]` the policies that set beliefs where play goes on: the
-      same, or the averages until then (CFR-AVG; ReBeL, appendix I).
-    average_policy: `[S, N, H]` at the end.
-  """
-
-  policies: jax.Array
-  believed: jax.Array
-  average_policy: jax.Array
+  policies: jax.Array  # `[S, num_iterations // 2, N, H]`
+  believed: jax.Array  # the same shape: the policies that set beliefs below
+  average_policy: jax.Array  # `[S, N, H]` at the end
 
 
 class SearchResult(NamedTuple):
@@ -266,11 +247,7 @@ def search_batch(
 def packed_leaf_values(
   trees: PublicTree, live: jax.Array, num_rows: int, leaf_values: LeafValues, params: Any
 ) -> Evaluate:
-  """Returns a function from a query about all leaves of `B` problems to values `[B, L, H]`.
-
-  Leaves that `live` `[B, L]` does not mark are worth zero. What does not depend on beliefs is
-  computed here, outside the solver's loop.
-  """
+  """Returns a function from a query about all leaves of `B` problems to values `[B, L, H]`."""
   flat = live.reshape(-1)
   # `[B * L]` the row of each leaf; `[num_rows]` and back, the last leaf where no other fills a row.
   target = jnp.cumsum(flat) - 1

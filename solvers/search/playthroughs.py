@@ -1,24 +1,18 @@
-"""The policy of an agent that searches as it plays (ReBeL, section 6 and Theorem 3).
-
-In one playthrough every subgame that can come up is solved once, from the beliefs that the
-searches above it led to, and the policy of a random iteration is played; it, or with CFR-AVG the
-average until then, sets the beliefs below (appendix I). That is one policy of the whole game.
-Averaged over playthroughs, weighted by own reach, these policies approach what the agent plays in
-expectation, and the exploitability of the average bounds the agent's from above, the tighter the
-more playthroughs there are. All of a batch meet the same first search; its random iterations are
-spread evenly over them (`spread_stops`), since chance would otherwise decide most of what few
-playthroughs say. A search whose random iteration is known is not run beyond it: those of a level
-are sorted by it, so that one call's end nearly together.
-
-CFR is chaotic: rounding, hence the machine and the compiler, decides where a long search goes, and
-all playthroughs share where the first one went. A jitter of the first search's beliefs by a few
-units in the last place draws another such trajectory; exploitability is a mean over several. Below
-it, the subgames to search are then drawn by their reach (`thinned`): a tenth of the searches say as
-much.
-
-*Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
-playthrough is all of it, and however long it searches it may stay exploitable.
-"""
+"""The policy of an agent that searches as it plays (ReBeL, section 6 and Theorem 3)."""
+# In one playthrough every subgame that can come up is solved once, from the beliefs that the
+# searches above it led to, and the policy of a random iteration is played; it, or with CFR-AVG
+# the average until then, sets the beliefs below (appendix I). Averaged over playthroughs,
+# weighted by own reach, these policies approach what the agent plays in expectation, and the
+# exploitability of the average bounds the agent's from above, the tighter the more playthroughs
+# there are. All of a batch meet the same first search; its random iterations are spread evenly
+# over them (`spread_stops`), since chance would otherwise decide most of what few playthroughs
+# say.
+# CFR is chaotic: rounding, hence the machine and the compiler, decides where a long search goes,
+# and all playthroughs share where the first one went. A jitter of the first search's beliefs by a
+# few units in the last place draws another such trajectory; exploitability is a mean over
+# several.
+# *Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
+# playthrough is all of it, and however long it searches it may stay exploitable.
 
 import dataclasses
 import functools
@@ -42,19 +36,12 @@ from solvers.xla import Programs, run_ahead, work_of_solving
 
 
 class Frontier(NamedTuple):
-  """Subgames to be searched, sorted by node.
+  """Subgames to be searched, sorted by node."""
 
-  Attributes:
-    node: `[M]` place of the subgame's root in the whole tree.
-    root: `[M]` which subgame it is.
-    beliefs: `[M, P, H]`.
-    reach: `[M, P, H]` each player's own reach in this playthrough.
-  """
-
-  node: np.ndarray
-  root: np.ndarray
-  beliefs: np.ndarray
-  reach: np.ndarray
+  node: np.ndarray  # `[M]` place of the subgame's root in the whole tree
+  root: np.ndarray  # `[M]` which subgame it is
+  beliefs: np.ndarray  # `[M, P, H]`
+  reach: np.ndarray  # `[M, P, H]` each player's own reach in this playthrough
 
   def take(self, index: np.ndarray) -> "Frontier":
     return Frontier(*(x[index] for x in self))
@@ -75,10 +62,8 @@ def draw_stops(
 def cut_into_calls(
   agent: SearchingAgent, frontier: Frontier, stops: np.ndarray
 ) -> Iterator[tuple[Frontier, np.ndarray]]:
-  """Cuts a frontier into pieces that one call can search, each sorted by node, with their stops.
-
-  Searches that stop early share a call, so that it need not go on.
-  """
+  """Cuts a frontier into pieces that one call can search, each sorted by node, with their stops."""
+  # Searches that stop early share a call, so that it need not go on.
   stage_of = agent.stage_of(frontier.root)
   for number, (stage, room) in enumerate(zip(agent.tables.stages, agent.rooms)):
     members = np.flatnonzero(stage_of == number)
@@ -101,10 +86,9 @@ _POWER, _LEAST = 2 / 3, 4
 
 
 def thinned(frontier: Frontier, count: int, key: jax.Array) -> Frontier:
-  """Draws some of the subgames of `count` playthroughs by their reach, fewer at rare nodes.
-
-  Reach is divided by the odds of being drawn, so that sums over subgames are right in expectation.
-  """
+  """Draws some of the subgames of `count` playthroughs by their reach, fewer at rare nodes."""
+  # Reach is divided by the odds of being drawn, so that sums over subgames are right in
+  # expectation.
   _, first, group = np.unique(frontier.node, return_index=True, return_inverse=True)
   odds = frontier.reach.sum(axis=(1, 2), dtype=float)
   share = np.add.reduceat(odds, first) / (count * frontier.reach[0].size)
@@ -341,13 +325,7 @@ def _leaf_beliefs(tree, beliefs, policy):
 def _search_start(
   stage: SubgameTable, beliefs, algorithm, num_iterations, leaf_values, policy, params
 ):
-  """Searches the start of the game once for all playthroughs.
-
-  All of them search it from the same beliefs and differ only in where they stop.
-
-  Returns:
-    Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
-  """
+  """Searches the start of the game once for all playthroughs."""
   first = jnp.zeros(1, jnp.int32)
   trees = dataclasses.replace(stage.trees_at(first), prior=beliefs[None])
   features = stage.features_at(first, trees)
@@ -357,11 +335,7 @@ def _search_start(
 
 @Programs
 def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array, believed: jax.Array):
-  """Plays policies `[M, n, H]` of the start.
-
-  Returns:
-    Own reach under them `[M, P, n, H]`, and leaf beliefs under `believed`, `[M, L, P, H]`.
-  """
+  """Plays policies `[M, n, H]` of the start."""
   tree = jax.tree.map(jnp.asarray, tree)
 
   def follow(reach, *both):
@@ -405,11 +379,7 @@ def _search_chunk(
 def _descend(
   agent: SearchingAgent, stage: SubgameTable, results, chunk: Frontier, children, sums
 ) -> Frontier:
-  """Adds the policies of searched subgames to `sums` and returns the subgames below them.
-
-  The results are the players' own reach `[M, P, n, H]` and, if there are leaves, the beliefs
-  there `[M, L, P, H]`.
-  """
+  """Adds the policies of searched subgames to `sums` and returns the subgames below them."""
   own, below = np.asarray(results[0]), results[1]
   rows = np.asarray(stage.row_of)[chunk.root]
   nodes, first = np.unique(chunk.node, return_index=True)

@@ -1,17 +1,8 @@
-"""Starts of searches: a policy network's answers, and one search that new games share.
-
-The network answers at a PBS: for every infostate of the player who moves, how likely each action
-is. On the way down a tree its answers make the policy that search starts from (ReBeL, algorithm 1,
-InitializePolicy); on the way back the average policy that search found at every decision, with the
-PBS that it led to there, is what the network learns from (section 5.3).
-
-Every game starts at the same PBS, so with the same network every lane's first search is the same
-up to where it stops. It is also the widest search and its result trains nothing, because the
-start is never a leaf. Searching it once a step and drawing many stopping iterations from it leaves
-the distribution of PBSs that self-play meets as it was, and most of the work for the rest. Where
-games start in many ways, some of them are searched so, others every step. Leaves are sampled as in
-algorithm 2 of ReBeL.
-"""
+"""Starts of searches: a policy network's answers, and one search that new games share."""
+# Every game starts at the same PBS, so with the same network every lane's first search is the
+# same up to where it stops. It is also the widest search, and its result trains nothing.
+# Searching it once a step and drawing many stopping iterations from it leaves the distribution of
+# PBSs that self-play meets as it was.
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -50,17 +41,11 @@ PolicyFunction = Callable[[Any, PolicyQuery], jax.Array]
 
 
 class PolicyTargets(NamedTuple):
-  """The average policy at the `D` inner nodes of a solved subgame, with the query for each.
+  """The average policy at the `D` inner nodes of a solved subgame, with the query for each."""
 
-  Attributes:
-    query: what a network would be asked, under the average policy.
-    policy: `[D, A, H]` the average policy; zero for infostates that are impossible there.
-    valid: `[D]` whether a player moves there.
-  """
-
-  query: PolicyQuery
-  policy: jax.Array  # [D, A, H]
-  valid: jax.Array  # [D]
+  query: PolicyQuery  # what a network would be asked, under the average policy
+  policy: jax.Array  # `[D, A, H]` the average policy; zero for infostates that are impossible there
+  valid: jax.Array  # `[D]` whether a player moves there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,17 +73,8 @@ class SearchPolicy:
 def policy_from_network(
   problem: TreeProblem, features: jax.Array, network: PolicyFunction, params: Any, num_actions: int
 ) -> Levels:
-  """Returns the policy of a network on one tree, by level `[n, H]`.
-
-  Its answer at a decision sets the beliefs at those below, so it is asked level by level.
-
-  Args:
-    problem: of infostates that never change.
-    features: `[N, F]` see `Stage.features_at`.
-    network: the policy function.
-    params: passed on to it.
-    num_actions: A, of the network's answers.
-  """
+  """Returns the policy of a network on one tree, by level `[n, H]`."""
+  # Its answer at a decision sets the beliefs at those below, so it is asked level by level.
   policy = list(problem.uniform_policy())
   rows = problem.split(features)
   reach = [problem.own_reach((policy[0],), p)[0] for p in (0, 1)]
@@ -145,11 +121,9 @@ def policy_targets(
 def _query_above(
   problem: TreeProblem, rows: Levels, index: int, reach: Sequence[jax.Array], num_actions: int
 ) -> tuple[PolicyQuery, tuple[Any, Any], jax.Array, jax.Array | None]:
-  """Returns the query about the inner nodes above level `index`, from own reach of that level.
-
-  Also each node's place in it by parent and action, `num_actions` for padding; the kinds of the
-  inner nodes; and what is possible there.
-  """
+  """Returns the query about the inner nodes above level `index`, from own reach of that level."""
+  # Also each node's place in it by parent and action, `num_actions` for padding; the kinds of the
+  # inner nodes; and what is possible there.
   tree = problem.tree
   before, start, stop = tree.structure.offsets[index - 1 : index + 2]
   above = slice(before, before + tree.structure.levels[index - 1].num_inner)

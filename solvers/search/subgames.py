@@ -1,10 +1,6 @@
 """The protocol of a game's subgames: their roots, trees and successors.
 
-Lanes of self-play, agents and evaluations hold *roots*, pytrees of integers that say which subgame
-comes next, and ask a `Subgames` for everything else. Tables of subgames written out and stacked
-beforehand (`SubgameTables`), for games with few of them, are one implementation, templates that are
-filled at public states where they are needed (`TemplateSubgames`) another. The first are enumerated
-(`find_subgames`) and grouped by size.
+Roots are pytrees of integers; `SubgameTables` holds trees beforehand, templates are filled later.
 """
 
 import abc
@@ -102,12 +98,7 @@ def _too_many(game: Game, depth: int | str) -> ValueError:
 
 
 def bucket_subgames(subgames: FoundSubgames, num_buckets: int) -> list[list[int]]:
-  """Groups entries of similar size, so that stacking a group wastes little.
-
-  Returns:
-    Lists of entries: those where nobody decides, those without leaves, and the rest by size, at
-    most `num_buckets` lists if that leaves the rest one.
-  """
+  """Groups entries of similar size, so that stacking a group wastes little."""
   sizes = np.array([tree.num_nodes for tree in subgames.trees])
   leaves = np.array([tree.num_leaves for tree in subgames.trees])
   decides = np.array([(np.asarray(tree.kind) < CHANCE).any() for tree in subgames.trees])
@@ -207,24 +198,16 @@ class Subgames(Protocol):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SubgameTable(Stage):
-  """The subgames of one stage; a root is a subgame's number among all of the game's.
+  """The subgames of one stage; a root is a subgame's number among all of the game's."""
 
-  Public states that are equal share an entry: in Liar's Dice there is one for each last bid and
-  player to act, however the bidding got there.
+  # Public states that are equal share an entry: in Liar's Dice there is one for each last bid and
+  # player to act, however the bidding got there.
 
-  Attributes:
-    trees: stacked depth-limited trees, leading axis `[M]`.
-    successor: `[M, L]` the root that each leaf is, -1 for padding.
-    num_live: `[M]` how many leaves of the common shape each row has.
-    row_of: `[R]` the row of each root, -1 for those of other stages.
-    node_features: `[M, N, F]` see `Stage.features_at`; None without.
-  """
-
-  trees: PublicTree  # [M, ...]
-  successor: Array  # [M, L]
-  num_live: Array  # [M]
-  row_of: Array  # [R]
-  node_features: Array | None = None  # [M, N, F]
+  trees: PublicTree  # stacked depth-limited trees, leading axis `[M]`
+  successor: Array  # `[M, L]` the root that each leaf is, -1 for padding
+  num_live: Array  # `[M]` how many leaves of the common shape each row has
+  row_of: Array  # `[R]` the row of each root, -1 for those of other stages
+  node_features: Array | None = None  # `[M, N, F]` see `Stage.features_at`; None without
 
   @property
   def num_subgames(self) -> int:
@@ -256,15 +239,9 @@ class SubgameTable(Stage):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SubgameTables:
-  """The subgames of a game in one table a stage; see `Subgames`.
+  """The subgames of a game in one table a stage; see `Subgames`."""
 
-  Games start at root 0.
-
-  Attributes:
-    stages: the tables; root 0 is in the first.
-  """
-
-  stages: tuple[SubgameTable, ...]
+  stages: tuple[SubgameTable, ...]  # the tables; root 0 is in the first
 
   @property
   def num_subgames(self) -> int:
@@ -287,11 +264,7 @@ class SubgameTables:
 def stack_subgames(
   subgames: FoundSubgames, entries: Sequence[int] | None = None, features_of: Game | None = None
 ) -> SubgameTable:
-  """Stacks the given entries of `subgames` (all by default) into a table.
-
-  Roots keep the numbering of `subgames`. Of a game `features_of` it has `node_features`, for a
-  network that answers at every decision.
-  """
+  """Stacks the given entries of `subgames` (all by default) into a table."""
   entries = list(range(len(subgames.trees)) if entries is None else entries)
   stacked = stack_trees([subgames.trees[i] for i in entries])
   live = np.asarray(stacked.leaf_actor) != PADDING

@@ -1,10 +1,4 @@
-"""A problem: a game with root beliefs, and the sweeps that algorithms are made of.
-
-A sweep down gives reach probabilities, a sweep up counterfactual values. Algorithms call these
-operations of `Problem` and know neither how children are stored nor which nodes are there:
-`TreeProblem` takes the levels of a tree as slices, `solvers.growing.store.PlacesProblem` a set of
-nodes that may change, `solvers.sweeps.lines.problem.LinesProblem` rows of lines of betting.
-"""
+"""A problem: a game with root beliefs, and the sweeps that algorithms are made of."""
 
 import abc
 import dataclasses
@@ -53,19 +47,13 @@ class Alternatives:
 
 
 class Lock(NamedTuple):
-  """What players are held to: a policy is `least` plus `free` times one over the `open` moves.
+  """What players are held to: a policy is `least` plus `free` times one over the `open` moves."""
 
-  In a problem each is by level.
+  # In a problem each is by level.
 
-  Attributes:
-    least: `[N, H]` the least probability of each move.
-    free: `[N, H]` what is left of the choice that the move belongs to; zero where it is locked.
-    open: `[N, H]` 1 for moves that the rest may go to, else 0; None for all.
-  """
-
-  least: Any  # [N, H]
-  free: Any  # [N, H]
-  open: Any = None  # [N, H]
+  least: Any  # `[N, H]` the least probability of each move
+  free: Any  # `[N, H]` what is left of the choice that the move belongs to; zero where it is locked
+  open: Any = None  # `[N, H]` 1 for moves that the rest may go to, else 0; None for all
 
 
 def make_lock(locked: Any, policy: Array | None, dtype: Any) -> Lock | None:
@@ -84,21 +72,12 @@ T = TypeVar("T")
 
 
 class Sweep(NamedTuple):
-  """A traverser's counterfactual values.
+  """A traverser's counterfactual values."""
 
-  Attributes:
-    nodes: for each level `[n, H]`, the value of reaching the node, in the node's infostates.
-    root: `[H]`.
-    parents: for each level `[n, H]`, the value of the parent, in the node's infostates; None
-      at levels that the traverser did not move to.
-    mass: `[L, H]` the opponent's mass compatible with infostates at the leaves, where `LeafMeans`
-      keeps it; else None.
-  """
-
-  nodes: Levels
-  root: jax.Array
-  parents: tuple[jax.Array | None, ...]
-  mass: jax.Array | None = None
+  nodes: Levels  # for each level `[n, H]`, the value of reaching the node, in the node's infostates
+  root: jax.Array  # `[H]`
+  parents: tuple[jax.Array | None, ...]  # for each level `[n, H]`, of the parent
+  mass: jax.Array | None = None  # `[L, H]` the opponent's mass at the leaves, for `LeafMeans`
 
 
 class Problem:

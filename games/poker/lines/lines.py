@@ -39,27 +39,18 @@ DECISION, CLOSED, FOLD, SHOWDOWN = range(4)
 
 @dataclasses.dataclass(frozen=True)
 class LineLevel:
-  """The static shape of a level: lines of as many moves in a round of betting.
+  """The static shape of a level: lines of as many moves in a round of betting."""
 
-  Decisions come first, then lines that end the round, folds and showdowns; within each those of
-  one move follow each other.
+  # Decisions come first, then lines that end the round, folds and showdowns; within each those of
+  # one move follow each other.
 
-  Attributes:
-    street: the round, from 0.
-    mover: who moved to get here; None at the first level of a round.
-    counts: how many decisions, ends of the round, folds and showdowns there are.
-    level: the shape for sweeps, decisions as its inner nodes.
-    closed: at the first level of a later round: the levels `(index, number)` whose ends of the
-      round before lead here, in order.
-    order: at that level, which of these ends each row comes from.
-  """
-
-  street: int
-  mover: int | None
-  counts: tuple[int, ...]
-  level: Level
+  street: int  # the round, from 0
+  mover: int | None  # who moved to get here; None at the first level of a round
+  counts: tuple[int, ...]  # of decisions, ends of the round, folds and showdowns
+  level: Level  # the shape for sweeps, decisions as its inner nodes
+  # levels (index, number) whose ends of the round before lead to a first level
   closed: tuple[tuple[int, int], ...] = ()
-  order: tuple[int, ...] = ()
+  order: tuple[int, ...] = ()  # at that level, which of these ends each row comes from
 
   @property
   def size(self) -> int:
@@ -73,31 +64,21 @@ class LineLevel:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LineNodes:
-  """The lines of a level, on the host.
+  """The lines of a level, on the host."""
 
-  Attributes:
-    parent: `[n]` the row of the line before, in the level above; -1 at the first level of a round.
-    action: `[n]` the move that led here.
-    stake: `[n]` what a fold or a showdown is worth to player 0 if it wins, rake left out, in chips.
-    rake: `[n]` what the house takes of a pot, in chips.
-    next: `[n]` for ends of the round, the row in the first level of the next; else -1.
-  """
-
+  # [n] row of the line before, in the level above; -1 at the first level of a round
   parent: np.ndarray
-  action: np.ndarray
+  action: np.ndarray  # [n] the move that led here
+  # [n] worth of a fold or showdown to player 0 if it wins, without rake, in chips
   stake: np.ndarray
-  rake: np.ndarray
-  next: np.ndarray
+  rake: np.ndarray  # [n] what the house takes of a pot, in chips
+  next: np.ndarray  # [n] for ends of the round, the row in the first level of the next; else -1
 
 
 def betting_lines(
   game: Holdem, most: float = math.inf
 ) -> tuple[tuple[LineLevel, ...], tuple[LineNodes, ...]]:
-  """Returns the levels of a game's lines of betting, round by round.
-
-  Raises:
-    ValueError: there are more than `most` lines.
-  """
+  """Returns the levels of a game's lines of betting, round by round; at most `most` lines."""
   shapes: list[LineLevel] = []
   nodes: list[LineNodes] = []
   states = game.initial_state()[None]
@@ -157,42 +138,30 @@ _STATIC = {"static": True}
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Final:
-  """Hands on boards on which all cards lie; of each player.
+  """Hands on boards on which all cards lie; of each player."""
 
-  Attributes:
-    strength: `[B, J]` -1 for hands that the board blocks.
-    member: `[B, C, M]` the columns of the hands that hold each card, the weakest first; J fills up.
-  """
-
-  strength: tuple[Array, Array]
+  strength: tuple[Array, Array]  # [B, J] -1 for hands that the board blocks
+  # [B, C, M] columns of hands that hold each card, weakest first; J fills up
   member: tuple[Array, Array]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Group:
-  """Boards of a round with one list of classes of hands; of each player.
+  """Boards of a round with one list of classes of hands; of each player."""
 
-  Attributes:
-    cards: `[D, J, 2]` the cards of a hand of each class, D being 1 where all boards are alike, or
-      the number of boards, of whose cards some hands of a class may hold one.
-    size: `[D, J]` hands of each class.
-    holding: `[D, J, C]` how many hands of each class hold a card.
-    twin: `[J]` the other's class of the same hand; the other's J if it does not hold it.
-    final: where all cards lie; else None.
-    boards: how many boards; static.
-    plain: whether every class is one hand; static.
-    same: whether both have the same classes; static.
-  """
+  # D is 1 where all boards are alike, or the number of boards, of whose cards some hands of a class
+  # may hold one.
 
-  cards: tuple[Array, Array]
-  size: tuple[Array, Array]
-  holding: tuple[Array, Array]
+  cards: tuple[Array, Array]  # [D, J, 2] the cards of a hand of each class
+  size: tuple[Array, Array]  # [D, J] hands of each class
+  holding: tuple[Array, Array]  # [D, J, C] how many hands of each class hold a card
+  # [J] the other's class of the same hand; the other's J if it does not hold it
   twin: tuple[Array, Array]
-  final: Final | None
+  final: Final | None  # where all cards lie
   boards: int = dataclasses.field(metadata=_STATIC)
-  plain: bool = dataclasses.field(metadata=_STATIC)
-  same: bool = dataclasses.field(metadata=_STATIC)
+  plain: bool = dataclasses.field(metadata=_STATIC)  # every class is one hand
+  same: bool = dataclasses.field(metadata=_STATIC)  # both have the same classes
 
   def width(self, player: int) -> int:
     """Returns how many columns a board has."""
@@ -207,19 +176,12 @@ class Group:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Street:
-  """A round of betting.
+  """A round of betting; of each player."""
 
-  Attributes:
-    belief: `[W]` for each player, the belief in a column's hand at the start; 0 where it holds a
-      card of the board.
-    parent: `[W]` for each player, the column of the round before that a column comes from.
-    children: `[W of the round before, M]` for each player, the columns here that a column comes to,
-      one for each card; `W` fills up.
-    groups: the boards.
-  """
-
+  # [W] in a column's hand at the start; 0 where it holds a card of the board
   belief: tuple[Array, Array]
-  parent: tuple[Array, Array] | None
+  parent: tuple[Array, Array] | None  # [W] the column of the round before that each comes from
+  # [W before, M] the columns here that a column comes to, by card; W fills up
   children: tuple[Array, Array] | None
   groups: tuple[Group, ...]
 
@@ -404,21 +366,15 @@ def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """Where a public state stands among lines, boards and hands.
-
-  Attributes:
-    level, row: its line.
-    street, board: the board that stands for the state's.
-    hands: `[H]` each hand as it is named on that board; -1 for those that the state's board blocks.
-    cards: `[num_cards]` each card likewise.
-  """
+  """Where a public state stands among lines, boards and hands."""
 
   level: int
   row: int
-  street: int
+  street: int  # of the board that stands for the state's
   board: int
+  # [H] each hand as named on that board; -1 for those that the state's board blocks
   hands: np.ndarray
-  cards: np.ndarray
+  cards: np.ndarray  # [num_cards] each card likewise
 
 
 class Follower:

@@ -24,30 +24,21 @@ def bucket(number: int, digits: int = 4) -> int:
 
 
 def river_bucket(number: int) -> int:
-  """Returns the least number not below `number` of few, into which rivers of a spot fall together.
-
-  All hands with or without a flush are 272 and 96 classes, realistic ranges often up to 192.
-  """
+  """Returns the least number not below `number` of few, into which rivers of a spot fall."""
+  # All hands with or without a flush are 272 and 96 classes, realistic ranges often up to 192.
   return next((n for n in _WIDTHS if n >= number), bucket(number, 2))
 
 
 class Shape(NamedTuple):
-  """How wide lines are; rounds in order, and in them groups of boards.
+  """How wide lines are; rounds in order, and in them groups of boards."""
 
-  Attributes:
-    boards: of each group.
-    hands: of each group, each player's.
-    holders: of each group, for each player at most how many hands hold a card; 0 before all cards
-      lie.
-    cards: of each round, for each player at most how many cards a hand may be dealt; 0 at first.
-    kind: what no rounding makes alike.
-  """
-
-  boards: tuple[tuple[int, ...], ...]
-  hands: tuple[tuple[tuple[int, int], ...], ...]
+  boards: tuple[tuple[int, ...], ...]  # of each group
+  hands: tuple[tuple[tuple[int, int], ...], ...]  # of each group, each player's
+  # most hands that hold a card, of each group and player; 0 before all cards lie
   holders: tuple[tuple[tuple[int, int], ...], ...]
+  # most cards that a hand may be dealt, of each round and player; 0 at first
   cards: tuple[tuple[int, int], ...]
-  kind: Hashable
+  kind: Hashable  # what no rounding makes alike
 
   @property
   def cells(self) -> int:

@@ -12,35 +12,22 @@ from rebel_jax.training.targets.target import Learner, Networks, Target, TargetM
 
 
 class Samples(NamedTuple):
-  """What a memory keeps of infostates that traversals visited; arrays `[E, ...]`.
+  """What a memory keeps of infostates that traversals visited; arrays `[E, ...]`."""
 
-  Attributes:
-    infostate: its number, see `Decisions`.
-    weight: of its errors.
-    numbers: `[E, M]` advantages in units of the largest payoff, or probabilities.
-  """
-
-  infostate: Any
-  weight: Any
-  numbers: Any
+  infostate: Any  # its number, see `Decisions`
+  weight: Any  # of its errors
+  numbers: Any  # `[E, M]` advantages in units of the largest payoff, or probabilities
 
 
 class MoveExamples(NamedTuple):
-  """Samples of infostates with the inputs of a network.
-
-  Attributes:
-    features, history, place: as `MoveNetwork` takes them.
-    legal: `[E, M]` which moves there are.
-    weight: `[E]` of the errors.
-    numbers: `[E, M]` advantages or probabilities.
-  """
+  """Samples of infostates with the inputs of `MoveNetwork`."""
 
   features: Any
   history: Any
   place: Any
-  legal: Any
-  weight: Any
-  numbers: Any
+  legal: Any  # `[E, M]` which moves there are
+  weight: Any  # `[E]` of the errors
+  numbers: Any  # `[E, M]` advantages or probabilities
 
 
 def advantage_errors(

@@ -18,20 +18,14 @@ STEPS = 255  # the largest number of a quantized probability
 
 
 class PolicyExamples(NamedTuple):
-  """One example for each decision of a searched subgame.
+  """One example for each decision of a searched subgame."""
 
-  Attributes:
-    features: `[E, F]` the public state as the player who moves sees it.
-    beliefs: `[E, 2 * H]` own beliefs, then the other's.
-    legal: `[E, A]` 1 for actions that exist, else 0.
-    policy: `[E, A, H]` the search's average policy, in steps of 1 / 255 (ReBeL, appendix
-      E: linear quantization); zero for infostates that are impossible.
-  """
-
-  features: Any  # [E, F]
-  beliefs: Any  # [E, 2 * H]
-  legal: Any  # [E, A]
-  policy: Any  # [E, A, H]
+  features: Any  # `[E, F]` the public state as the player who moves sees it
+  beliefs: Any  # `[E, 2 * H]` own beliefs, then the other's
+  legal: Any  # `[E, A]` 1 for actions that exist, else 0
+  # `[E, A, H]` the search's average policy in steps of 1 / 255 (appendix E: linear quantization);
+  # zero for infostates that are impossible
+  policy: Any
 
 
 def make_examples(

@@ -18,36 +18,23 @@ from solvers.search import Stage
 
 
 class Decay(NamedTuple):
-  """The state of a cosine decay to zero: gradient steps taken, and those of the whole run, `[]`.
+  """The state of a cosine decay to zero, `[]` each."""
 
-  The latter is a part of the state so that a run may be made shorter without compiling anew.
-  """
-
-  taken: jax.Array
-  steps: jax.Array
+  taken: jax.Array  # gradient steps
+  steps: jax.Array  # of the whole run, so that it may be made shorter without compiling anew
 
 
 @dataclasses.dataclass(frozen=True)
 class Learner:
-  """Settings of how a network learns, all static.
+  """Settings of how a network learns, all static."""
 
-  Attributes:
-    optimizer_name: a key of `OPTIMIZERS`.
-    learning_rate: at the start.
-    halve_every: gradient steps after which the learning rate halves; 0 for a cosine decay to
-      zero over `decay_steps`.
-    decay_steps: gradient steps of the whole run. A new state of the optimizer says so, and nothing
-      else asks, so that learners which differ in it share programs.
-    batch_size: examples a gradient step, all devices together.
-    max_gradient_norm: gradients are clipped to this global norm; 0 for no clipping.
-  """
-
-  optimizer_name: str
-  learning_rate: float
-  halve_every: int
+  optimizer_name: str  # a key of `OPTIMIZERS`
+  learning_rate: float  # at the start
+  halve_every: int  # gradient steps; 0 for a cosine decay to zero over `decay_steps`
+  # of the whole run; not compared: a new optimizer's state alone depends on it
   decay_steps: int = dataclasses.field(compare=False)
-  batch_size: int
-  max_gradient_norm: float = 0.0
+  batch_size: int  # examples a gradient step, all devices together
+  max_gradient_norm: float = 0.0  # global norm that gradients are clipped to; 0 for no clipping
 
   def optimizer(self) -> optax.GradientTransformation:
     """Returns the optimizer with its schedule."""
@@ -74,10 +61,7 @@ def with_decay_steps(optimizer_state: Any, steps: int) -> Any:
 
 
 def _cosine_decay(steps: int) -> optax.GradientTransformation:
-  """Scales updates by what a cosine decay leaves of the learning rate.
-
-  Optax's schedule takes a number of steps that is known when it is compiled.
-  """
+  """Scales updates by a cosine decay; Optax's needs the number of steps when it is compiled."""
 
   def update(updates: Any, state: Decay, params: Any = None) -> tuple[Any, Decay]:
     done = jnp.minimum(state.taken / state.steps, 1.0)
@@ -99,38 +83,26 @@ class LearnerStats(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-  """One thing that a network learns; static, compared by value, so its functions are a module's.
+  """One thing that a network learns; static, compared by value, so its functions are a module's."""
 
-  Examples are named tuples of arrays `[E, ...]`, the arguments of the network first.
+  # Examples are named tuples of arrays `[E, ...]`, the arguments of the network first.
 
-  Attributes:
-    name: of its parameters, optimizer, buffer and metrics.
-    network: what learns; a loss and `make_examples` see it too.
-    learner: how.
-    example: one example's shapes and dtypes, without the axis `[E]`; see `array`.
-    make_examples: (network, searched) -> examples and which of them are valid `[E]`; None where
-      such searches say nothing about the target.
-    errors: (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`.
-    most_examples: (stage, shared) -> how many valid examples one search of the stage makes at most,
-      `shared` for that of a start that lanes share; None where searches are not by stage.
-    kept: shapes and dtypes of what the buffer holds of an example; None for all of it.
-    num_inputs: arguments of the network.
-    node_features: whether `make_examples` needs `Searched.node_features`.
-    held_out: whether the loss on each step's own examples is reported, as `NAME_error`, before they
-      enter the buffer.
-  """
-
-  name: str
-  network: nn.Module
+  name: str  # of its parameters, optimizer, buffer and metrics
+  network: nn.Module  # what learns; a loss and `make_examples` see it too
   learner: Learner
-  example: Any
+  example: Any  # one example's shapes and dtypes, without the axis `[E]`; see `array`
+  # (network, searched) -> examples and which of them are valid `[E]`; None where such searches say
+  # nothing about the target
   make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None]
+  # (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`
   errors: Callable[[Any, Any, Any], tuple[jax.Array, jax.Array]]
+  # (stage, shared) -> most valid examples of one search of the stage, `shared` for that of a start
+  # that lanes share; None where searches are not by stage
   most_examples: Callable[[Stage, bool], int] | None = None
-  kept: Any = None
-  num_inputs: int = 2
-  node_features: bool = False
-  held_out: bool = False
+  kept: Any = None  # shapes and dtypes of an example in the buffer; None for all of it
+  num_inputs: int = 2  # arguments of the network
+  node_features: bool = False  # whether `make_examples` needs `Searched.node_features`
+  held_out: bool = False  # whether `NAME_error`, the loss on each step's own examples, is reported
 
   def init(self, key: jax.Array) -> Any:
     """Returns fresh parameters."""
@@ -138,11 +110,7 @@ class Target:
     return self.network.init(key, *one[: self.num_inputs])
 
   def examples_of(self, searches: Sequence[Any]) -> tuple[Any, jax.Array]:
-    """Returns the examples of all batches of searches, one after the other, and which are valid.
-
-    Raises:
-      ValueError: no batch gives any.
-    """
+    """Returns the examples of all batches of searches, one after the other, and which are valid."""
     found = [self.make_examples(self.network, searched) for searched in searches]
     found = [examples for examples in found if examples is not None]
     if not found:
@@ -163,11 +131,7 @@ class Target:
   def update(
     self, params: Any, optimizer_state: Any, examples: Any, axis_name: str | None = None
   ) -> tuple[Any, Any, LearnerStats]:
-    """Takes one gradient step; gradients are averaged over devices if `axis_name` is given.
-
-    Returns:
-      Parameters, optimizer state, and loss and gradient norm.
-    """
+    """Takes one gradient step: parameters, optimizer state and statistics, means over devices."""
     loss, gradients = jax.value_and_grad(self.loss)(params, examples)
     if axis_name is not None:
       loss, gradients = jax.lax.pmean((loss, gradients), axis_name)

@@ -17,19 +17,12 @@ from solvers.sweeps import root_mass
 
 
 class Examples(NamedTuple):
-  """One example for each search and player.
+  """One example for each search and player."""
 
-  Attributes:
-    features: `[E, F]` the root's public state from the player's seat.
-    beliefs: `[E, 2 * H]` own beliefs, then the other's.
-    values: `[E, H]` the search's root values.
-    mask: `[E, H]` 1 where the infostate has a value, else 0.
-  """
-
-  features: Any  # [E, F]
-  beliefs: Any  # [E, 2 * H]
-  values: Any  # [E, H]
-  mask: Any  # [E, H]
+  features: Any  # `[E, F]` the root's public state from the player's seat
+  beliefs: Any  # `[E, 2 * H]` own beliefs, then the other's
+  values: Any  # `[E, H]` the search's root values
+  mask: Any  # `[E, H]` 1 where the infostate has a value, else 0
 
 
 def make_examples(network: ValueNetwork, searched: Searched) -> tuple[Examples, jax.Array] | None:

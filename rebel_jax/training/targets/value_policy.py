@@ -22,10 +22,7 @@ def make_examples(
 def errors(
   network: ValuePolicyNetwork, predicted: tuple[jax.Array, jax.Array], examples: Solved
 ) -> tuple[jax.Array, jax.Array]:
-  """Returns Huber losses of values, then divergences of policies, and weights: `[E, 3, H]` each.
-
-  A divergence is KL(target || predicted) at an infostate, whose moves share a softmax.
-  """
+  """Returns Huber losses of values, then KL of policies, and their weights: `[E, 3, H]` each."""
   values, logits = predicted
   chex.assert_equal_shape([values, examples.values, examples.value_weight])
   of_values = optax.huber_loss(values, examples.values)
@@ -35,12 +32,8 @@ def errors(
 
 
 def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> jax.Array:
-  """Returns KL(target || softmax of logits) at each infostate, zero without a target: `[E, H]`.
-
-  Args:
-    logits, target: `[E, A, H]` by move and the infostate from which it is made.
-    comes_from: `[E, A, H]` that infostate; -1 where there is no such move.
-  """
+  """Returns KL(target || softmax of logits) at each infostate, zero without a target: `[E, H]`."""
+  # `comes_from` `[E, A, H]`: infostate from which a move is made; -1 where it does not exist.
   num_infostates = logits.shape[-1]
   size = (len(logits), -1)
   moves = comes_from.reshape(size)

@@ -116,15 +116,8 @@ def _climb(trees, first, limits, player, algorithm, num_iterations, num_steps) -
 
 
 def value_gradient(trees: AffineTrees, policy: Levels, player: int) -> jax.Array:
-  """Returns the slope of `player`'s payoff in each parameter under a fixed policy: `[D]`.
-
-  At an equilibrium it is that of the game's value (the envelope theorem), where there is one.
-
-  Args:
-    trees: the family.
-    policy: `[n, H]` a level, of both players.
-    player: 0 or 1.
-  """
+  """Returns the slope of `player`'s payoff in each parameter under a fixed policy: `[D]`."""
+  # At an equilibrium it is that of the game's value (the envelope theorem), where there is one.
   slopes = jnp.asarray(trees.slopes)
   return jax.vmap(lambda slope: _value(trees.with_payoffs(slope), policy, player))(slopes)
 

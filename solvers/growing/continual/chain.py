@@ -1,9 +1,4 @@
-"""Many searches of one game side by side, each after another of the same player, and its play.
-
-A search of continual re-solving starts from what the last one left (section B.1); what lies between
-two decisions of a player is a row of public actions. A game goes on by moves of a policy, and by
-what chance deals.
-"""
+"""Many searches of one game side by side, each after another of the same player, and its play."""
 
 import functools
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -51,19 +46,12 @@ class Left(NamedTuple):
 
 
 class ChainStart(NamedTuple):
-  """What a search starts from.
+  """What a search starts from."""
 
-  Attributes:
-    root: the public state there.
-    path: `[D]` public actions from there to the decision that the search is for; -1 for none.
-    beliefs: `[P, H]` at the root.
-    promises: there; None in games of perfect information.
-  """
-
-  root: PublicState
-  path: jax.Array
-  beliefs: jax.Array
-  promises: Promises | None
+  root: PublicState  # the public state there
+  path: jax.Array  # `[D]` public actions from there to the decision; -1 for none
+  beliefs: jax.Array  # `[P, H]` at the root
+  promises: Promises | None  # there; None in games of perfect information
 
 
 def beginning(rules: Game) -> PublicState:
@@ -106,21 +94,10 @@ def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
 def next_start(
   rules: Game, left: Left, child: jax.Array, since: jax.Array, searcher: jax.Array
 ) -> ChainStart:
-  """Returns the start of a search after another of the same player, or after none.
-
-  It starts at the last state on the way at which that search knows what the opponent may be
-  promised: of a state that has just joined its tree it knows nothing. The searcher's range
-  and the opponent's values there are what it found; the opponent's own row of the beliefs is
-  uniform, since the gadget weighs its infostates. All arguments may be traced.
-
-  Args:
-    rules: of the game.
-    left: by the search before.
-    child: `[C, A]` of its places.
-    since: `[D]` the public actions since the decision of that search, or since the game began,
-      then -1.
-    searcher: who moves after them.
-  """
+  """Returns the start of a search after another of the same player, or after none."""
+  # It starts at the last state on the way of which that search knows what the opponent may be
+  # promised: of a state that has just joined it knows nothing. The opponent's own row of the
+  # beliefs is uniform, since the gadget weighs its infostates. All arguments may be traced.
   dtype = left.reach.dtype
   place = jnp.maximum(left.current, 0)
 
@@ -150,16 +127,7 @@ def beliefs_and_promises(
   worth: Array,
   searcher: jax.Array,
 ) -> tuple[jax.Array, Promises]:
-  """Returns the beliefs `[P, H]` and the promises from which a search starts at its root.
-
-  Args:
-    is_first: whether there was no search before; then there is but the prior.
-    prior: `[P, H]` where the game begins.
-    possible: `[P, H]` 1 for infostates that the rules allow at the root, else 0.
-    reach: `[P, H]` the ranges that the search before left there.
-    worth: `[H]` what it found that the opponent expects there.
-    searcher: who moves where the new search is for.
-  """
+  """Returns the beliefs `[P, H]` and the promises from which a search starts at its root."""
   uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
   totals = reach.sum(axis=1, keepdims=True)
   ranges = jnp.where(totals > 0, reach / jnp.where(totals > 0, totals, 1.0), uniform)
@@ -382,12 +350,7 @@ def _take(
   action: jax.Array,
   moved: tuple[jax.Array, jax.Array] | None = None,
 ) -> Standing:
-  """Returns the state of a game after a public action.
-
-  Args:
-    rules, standing, action: before and of the action.
-    moved: `[P]` which player made it, and the infostate that it holds then.
-  """
+  """Returns the state of a game after a public action."""
   here, hands, since = standing
   if since is not None:
     number = (since >= 0).sum(axis=1)

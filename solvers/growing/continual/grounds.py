@@ -1,12 +1,8 @@
-"""The grounds of chains of searches, and policies of agents that search at every decision.
-
-A ground is a written-out tree with small parts of it, or rules. In most games most decisions are
-near the end. A search for one of those takes as long as its part of the game is large, if it is
-given a tree of that part alone.
-
-The policy of one seat is exact (Player of Games, section B.1): its searches depend on what it saw
-alone, so that all of them can be made beforehand, those further down the tree after those above.
-"""
+"""The grounds of chains of searches, and policies of agents that search at every decision."""
+# A ground is a written-out tree with small parts of it, or rules: a search near the end takes as
+# long as its part of the game is large, if its tree is of that part alone. The policy of one seat
+# is exact (Player of Games, section B.1): its searches depend on what it saw alone, so that all
+# of them can be made beforehand, those further down the tree after those above.
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -54,20 +50,13 @@ _SHARE = 1 / 16
 
 
 class Parts(NamedTuple):
-  """`G` parts of a game, each below one node, stacked to a common shape.
+  """`G` parts of a game, each below one node, stacked to a common shape."""
 
-  Attributes:
-    trees, nodes: every array has a leading axis `[G]`.
-    places: `[G, n]` where their nodes are in the whole tree; its size for padding.
-    part: `[N]` the part that a node of the whole tree is in; -1 for none.
-    local: `[N]` its place there.
-  """
-
-  trees: PublicTree
-  nodes: NodeInfo
-  places: Array
-  part: Array
-  local: Array
+  trees: PublicTree  # every array has a leading axis `[G]`
+  nodes: NodeInfo  # every array has a leading axis `[G]`
+  places: Array  # `[G, n]` where their nodes are in the whole tree; its size for padding
+  part: Array  # `[N]` the part that a node of the whole tree is in; -1 for none
+  local: Array  # `[N]` its place there
 
 
 @jax.tree_util.register_dataclass

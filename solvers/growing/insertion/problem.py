@@ -1,7 +1,4 @@
-"""The problem of an inserted tree: sweeps by depth over nodes of any order (store B).
-
-With hidden moves it has rows for moves beside those for nodes.
-"""
+"""The problem of an inserted tree: sweeps by depth over nodes of any order (store B)."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,16 +18,10 @@ _FEW_ACTIONS = 8  # whose children are gathered; more are scattered
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InsertedProblem(PlacesProblem):
-  """The problem of a tree's nodes in the order of their places, whose leaves are all `C` of them.
+  """The problem of a tree's nodes in the order of their places, all `C` of them its leaves."""
 
-  Attributes:
-    tree: an `InsertedTree`.
-    interior: `[C]` which nodes have children.
-    deepest: the depth of the tree.
-  """
-
-  interior: jax.Array
-  deepest: jax.Array
+  interior: jax.Array  # `[C]` which nodes have children
+  deepest: jax.Array  # the depth of the tree
 
   @property
   def rows(self) -> jax.Array:
@@ -156,48 +147,30 @@ _LEAST = 1e-20
 
 
 class _Block(NamedTuple):
-  """Nodes of one depth, `[W]` of each, as the player sees them whose sweep it is.
+  """Nodes of one depth, `[W]` of each, as the player sees them whose sweep it is."""
 
-  Attributes:
-    nodes: their places; the capacity where there is none.
-    above: their parents.
-    seen: whether somebody else moved to them, so that infostates stayed as they were.
-    moves: whether the player moves there.
-  """
-
-  nodes: jax.Array
-  above: jax.Array
-  seen: jax.Array
-  moves: jax.Array
+  nodes: jax.Array  # their places; the capacity where there is none
+  above: jax.Array  # their parents
+  seen: jax.Array  # whether somebody else moved to them, so that infostates stayed as they were
+  moves: jax.Array  # whether the player moves there
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HiddenProblem(InsertedProblem):
-  """As `InsertedProblem`, for games with hidden moves: infostates change, and may merge.
+  """As `InsertedProblem`, for games with hidden moves: infostates change, and may merge."""
 
-  Levels are three: the root's row `[1, H]`, the other nodes' `[C - 1, H]`, and the moves'
-  `[C * M, H]`, `M` for each node, in the infostates from which they are made. So all moves of an
-  infostate are siblings, whatever is seen of them. Nobody moves to the second level.
+  # Levels are three: the root's row `[1, H]`, the other nodes' `[C - 1, H]`, and the moves',
+  # `[C * M, H]`, in the infostates from which they are made. So all moves of an infostate are
+  # siblings, whatever is seen of them. Nobody moves to the second level.
+  # An own reach includes the root's beliefs: where infostates meet, policies are averaged by how
+  # likely each of them was. Infostates of an inner node of whose moves none is in the tree are
+  # worth what the network says, and lead nowhere.
+  # A player who never holds more than the first K infostates has no more of them in its sweeps.
 
-  An own reach includes the root's beliefs: where infostates meet, policies are averaged by how
-  likely each of them was. Infostates of an inner node of whose moves none is in the tree are worth
-  what the network says, and lead nowhere.
-
-  A player who never holds more than a few of the infostates, the first ones, has no more of them
-  in its sweeps: `K` of the `H`.
-
-  Attributes:
-    after: `[C, M, H]` row times `H` plus infostate to which a move leads, `C * H` for none.
-    going: for each player `[C, M, K]` the same with `K` for `H`.
-    order: `[C]` places by depth, free ones last.
-    until: None, or the depth `[]` below which nobody asks for a reach from other than one at the
-      root, which is what remains of a search's last update once its tree has grown.
-  """
-
-  after: jax.Array
-  going: tuple[jax.Array, jax.Array]
-  order: jax.Array
-  until: jax.Array | None = None
+  after: jax.Array  # `[C, M, H]` row times `H` plus infostate after a move, `C * H` for none
+  going: tuple[jax.Array, jax.Array]  # for each player `[C, M, K]` the same with `K` for `H`
+  order: jax.Array  # `[C]` places by depth, free ones last
+  until: jax.Array | None = None  # None, or the depth `[]` below which reach is of the root alone
 
   @property
   def shapes(self) -> list[tuple[int, int]]:

@@ -23,52 +23,29 @@ _AT_ONCE = 32
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class InsertedTree:
-  """Public states that a search has added, in the order in which they joined, then free places.
+  """Public states that a search has added, in the order in which they joined, then free places."""
 
-  Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`,
-  `M` moves of `Game.moves_of`, which are the actions where all moves are seen.
+  # Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`,
+  # `M` moves of `Game.moves_of`, which are the actions where all moves are seen.
 
-  Attributes:
-    count: how many nodes there are.
-    lost: how many had to stay out for want of room; their parents kept what they were.
-    state: `[C, S]` the game's public state.
-    kind: `[C]` 0 or 1 (that player moves), `CHANCE`, `TERMINAL`, or `PADDING` where free.
-    depth: `[C]` public actions since the root; -1 where free.
-    parent, action: `[C]` the node before, 0 for the root, and the action that led here.
-    child: `[C, A]` the node after each action, -1 where there is none.
-    legal: `[C, A]` which actions the rules allow, in the tree or not.
-    chance: `[C]` probability of all that chance has done since the root.
-    possible: `[C, P, H]` which infostates the rules allow.
-    features: `[C, F]` as the mover sees it, player 0 where chance moves; zero where the game is
-      over.
-    leads_to, by_action: with hidden moves `[C, M, H]` what the mover can do, see `Game.moves_of`;
-      otherwise `[C, 0, H]`.
-    prior: `[C, M, H]` how likely the network thought each move when it was asked last; uniform
-      without one.
-    values: `[C, P]` with one infostate a player, expected payoffs: the game's where it is over,
-      the network's where it was asked when the node joined; `[C, 0]` otherwise.
-    game: the rules.
-    width: how many children join at most in a simulation.
-  """
-
-  count: jax.Array  # []
-  lost: jax.Array  # []
-  state: jax.Array  # [C, S]
-  kind: jax.Array  # [C]
-  depth: jax.Array  # [C]
-  parent: jax.Array  # [C]
-  action: jax.Array  # [C]
-  child: jax.Array  # [C, A]
-  legal: jax.Array  # [C, A]
-  chance: jax.Array  # [C]
-  possible: jax.Array  # [C, P, H]
-  features: jax.Array  # [C, F]
-  leads_to: jax.Array  # [C, M, H] or [C, 0, H]
-  by_action: jax.Array  # [C, M, H] or [C, 0, H]
-  prior: jax.Array  # [C, M, H]
-  values: jax.Array  # [C, P] or [C, 0]
-  game: Game = dataclasses.field(metadata={"static": True})
-  width: int = dataclasses.field(metadata={"static": True})
+  count: jax.Array  # how many nodes there are
+  lost: jax.Array  # how many had to stay out for want of room; their parents kept what they were
+  state: jax.Array  # `[C, S]` the game's public state
+  kind: jax.Array  # `[C]` 0 or 1 (that player moves), `CHANCE`, `TERMINAL`, or `PADDING` where free
+  depth: jax.Array  # `[C]` public actions since the root; -1 where free
+  parent: jax.Array  # `[C]` the node before, 0 for the root
+  action: jax.Array  # `[C]` that led here
+  child: jax.Array  # `[C, A]` the node after each action, -1 where there is none
+  legal: jax.Array  # `[C, A]` which actions the rules allow, in the tree or not
+  chance: jax.Array  # `[C]` probability of all that chance has done since the root
+  possible: jax.Array  # `[C, P, H]` which infostates the rules allow
+  features: jax.Array  # `[C, F]` as the mover sees it, player 0 where chance moves
+  leads_to: jax.Array  # `[C, M, H]`, see `Game.moves_of`; `[C, 0, H]` without hidden moves
+  by_action: jax.Array  # `[C, M, H]`, see `Game.moves_of`; `[C, 0, H]` without hidden moves
+  prior: jax.Array  # `[C, M, H]` the network's newest answer; uniform without one
+  values: jax.Array  # `[C, P]` expected payoffs with one infostate a player; `[C, 0]` otherwise
+  game: Game = dataclasses.field(metadata={"static": True})  # the rules
+  width: int = dataclasses.field(metadata={"static": True})  # most children a simulation
 
   @property
   def capacity(self) -> int:
@@ -199,16 +176,7 @@ def plant(
   dtype: Any,
   width: int = 1,
 ) -> InsertedTree:
-  """Returns the tree of one node, `state` `[S]`.
-
-  Args:
-    game: the rules.
-    state: of the root.
-    possible: `[P, H]` infostates there.
-    capacity: of the arrays.
-    dtype: of numbers that are not integers.
-    width: see `InsertedTree`.
-  """
+  """Returns the tree of one node, `state` `[S]`."""
   state = jnp.asarray(state)
   num_actions, num_infostates = game.num_actions, game.num_infostates
   features = jax.eval_shape(lambda x: game.features(x, 0), state[None])
@@ -246,11 +214,7 @@ def plant(
 
 
 def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.Array]:
-  """Adds to the root's tree the states along `path` `[D]` and the children of all of them.
-
-  Returns:
-    The tree, and the place at which the path ends.
-  """
+  """Adds to the root's tree the states along `path` `[D]` and the children of all of them."""
   most = tree.game.num_children
   tree, _ = insert(tree, jnp.zeros((), int), tree.legal[0], most)
 
@@ -269,17 +233,8 @@ def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.A
 def insert(
   tree: InsertedTree, node: jax.Array, joins: jax.Array, width: int
 ) -> tuple[InsertedTree, jax.Array]:
-  """Adds children of a node, all or, where they do not fit, none.
-
-  Args:
-    tree: what there is.
-    node: whose children.
-    joins: `[A]` bool, by action; of legal ones that are not there.
-    width: how many join at most; static.
-
-  Returns:
-    The tree, and the places of those who joined, `[width]`, the capacity where none.
-  """
+  """Adds children of a node, all or, where they do not fit, none."""
+  # `joins` `[A]` are legal actions without a child yet; the capacity stands for a place of none.
   actions = jnp.nonzero(joins, size=width, fill_value=0)[0].astype(jnp.int32)
   number = joins.sum().astype(tree.count.dtype)
   fits = tree.count + number <= tree.capacity

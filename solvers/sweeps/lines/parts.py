@@ -1,9 +1,6 @@
-"""Lines of which the last round is taken a few boards at a time.
-
-Nearly all columns are those of the last round. Its boards do not depend on each other, so whatever
-is only needed while one of them is updated is kept for a few: reach, values and policies of all
-never exist at once.
-"""
+"""Lines of which the last round is taken a few boards at a time."""
+# Nearly all columns are those of the last round. Its boards do not depend on each other: reach,
+# values and policies of all never exist at once.
 
 import dataclasses
 from typing import Any
@@ -116,10 +113,7 @@ class PartedProblem:
 
 
 def join_parts(problem: PartedProblem, tables: Any) -> tuple[np.ndarray, ...]:
-  """Returns a policy of the last round, of each player part by part, as `[n, W]` on the host.
-
-  One for each level after the first of the round.
-  """
+  """Returns a policy of the last round, of each player part by part, as `[n, W]` on the host."""
   found = []
   for index, level in enumerate(problem.levels[1:], start=1):
     player = level.mover or 0

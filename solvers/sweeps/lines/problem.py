@@ -1,9 +1,6 @@
-"""The problem of a spot of hold'em: lines of betting in rows, boards and hands in columns.
-
-Each player's policies, reach and values have columns of their own: those of the hands it holds. A
-deal is a change of columns. Reach counts the belief in a hand at the start, so that hands of a
-range weigh what they should in every sum.
-"""
+"""The problem of a spot of hold'em: lines of betting in rows, boards and hands in columns."""
+# Each player's policies, reach and values have columns of the hands it holds. A deal is a change
+# of columns. Reach counts the belief in a hand at the start.
 
 import dataclasses
 import functools
@@ -221,10 +218,8 @@ def _chips(chips: Any, ends: list[tuple[int, int]], kind: int) -> Any:
 
 
 def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
-  """Returns the sums over cards of values after a deal, `[W, n]` to `[n, W above]`.
-
-  A CPU is three times as fast where rows lie together in memory, which `settle` makes of others.
-  """
+  """Returns the sums over cards of values after a deal, `[W, n]` to `[n, W above]`."""
+  # A CPU is three times as fast where rows lie together in memory, which `settle` makes of others.
   assert street.children is not None
   children = jnp.asarray(street.children[player])
   rows = jnp.pad(values, ((0, 1), (0, 0)))
