@@ -80,3 +80,16 @@ def test_bets_that_cannot_be_answered_are_refused(spot):
   ):
     given = spot.coarse, spot.tree, spot.policy, (), chips
     assert said in sentence_of(solvers.answer_bet, *given, gadget=gadget)
+
+
+def test_translation_of_a_tree_to_itself_is_the_policy(spot, x64):
+  for player in (0, 1):
+    found = translate(spot.coarse, spot.tree, spot.policy, spot.coarse, spot.tree, player=player)
+    mover = np.asarray(spot.tree.kind)[np.maximum(np.asarray(spot.tree.parent), 0)]
+    reach = np.ones_like(found)
+    for node in range(1, len(found)):
+      above = spot.tree.parent[node]
+      reach[node] = reach[above] * (spot.policy[node] if mover[node] == player else 1.0)
+    own = (mover == player) & (np.asarray(spot.tree.parent) >= 0)
+    seen = own[:, None] & (reach[np.maximum(spot.tree.parent, 0)] > 1e-9)
+    np.testing.assert_allclose(found[seen], spot.policy[seen], atol=1e-9)
