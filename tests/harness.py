@@ -10,8 +10,7 @@ import pytest
 from jax import lax
 
 import games
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem
 from tests.random_game import RandomGame
 
 # Small instances that are enumerated history by history: game, parameters, root.

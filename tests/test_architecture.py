@@ -11,8 +11,7 @@ import pytest
 
 import solvers
 from docs.cells import as_markdown
-from rebel_jax.config import allowed
-from rebel_jax.config.config import KINDS, Config
+from rebel_jax.config import KINDS, Config, allowed
 from solvers.contrib import __all__ as contrib_names
 
 ROOT = Path(__file__).parent.parent

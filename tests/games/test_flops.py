@@ -12,10 +12,9 @@ import pytest
 
 import games
 import solvers
-from games.poker import Deck, dealing
-from games.poker.betting import CALL, FIRST_BET
+from games.poker import CALL, FIRST_BET, Deck, dealing
 from games.template import fill
-from solvers.search.batch import search_batch
+from solvers.search import search_batch
 from tests.own_games import own_tree, some_leaf_values
 
 SMALL = {"12 cards, 3 suits": ("JQKA", "shd"), "9 cards, 3 suits": ("QKA", "shd")}

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import games
-from games.poker.abstraction import BetSizes, make_bet_sizes, map_bet
-from games.poker.betting import Betting
-from games.poker.holdem import CALL, FOLD
+from games.poker import CALL, FOLD, BetSizes, Betting, map_bet
+from games.poker.abstraction import make_bet_sizes
 from solvers.contrib.off_tree import midpoint, widest_gap
 from tests.sentences import refused
 

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import games
-from games.poker import betting
-from games.poker.abstraction import TEH, BetSizes
-from games.poker.holdem import CALL
+from games.poker import CALL, TEH, BetSizes, betting
 from tests.sentences import refused
 
 

@@ -14,13 +14,12 @@ from rebel_jax.agents.agent import Agent, Searcher, prepare
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import ConfigError
+from rebel_jax.config import ConfigError
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_network, make_setup
+from solvers.search import find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent
-from solvers.search.subgames import find_subgames
 from tests.sentences import sentence_of
 from tests.tiny import TINY
 from tests.trees import uniform_policy

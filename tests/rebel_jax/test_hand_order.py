@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import games
-from games.poker import Deck
-from games.poker.cards import evaluate
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import get_preset
+from games.poker import Deck, evaluate
+from rebel_jax.config import Config, ConfigError, get_preset
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, order_hands, standing
 from rebel_jax.networks.value import OrderedNetwork, PolicyNetwork, ValueNetwork
 from rebel_jax.training.setup import make_network, make_policy_network

@@ -10,7 +10,7 @@ from rebel_jax import match as command
 from rebel_jax.agents import agent as agent_module
 from rebel_jax.agents import match
 from rebel_jax.agents.match import SOLVED, PolicyPlayer, play_games, play_match
-from rebel_jax.config.config import Config
+from rebel_jax.config import Config
 from tests.rebel_jax.test_play import untrained
 from tests.sentences import run
 from tests.tiny import trained

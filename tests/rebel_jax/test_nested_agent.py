@@ -6,8 +6,7 @@ import pytest
 import games
 import solvers
 from benchmarks.studies import nested
-from games.poker import BetSizes
-from games.poker.betting import CALL, FIRST_BET
+from games.poker import CALL, FIRST_BET, BetSizes
 from solvers import Maxmargin, Resolve
 from solvers.contrib.off_tree import translate
 from tests.sentences import sentence_of

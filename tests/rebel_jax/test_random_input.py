@@ -16,9 +16,7 @@ import games
 import rebel_jax.runs.run
 from rebel_jax import devices, evaluate, play
 from rebel_jax import train as cli
-from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import PRESETS
+from rebel_jax.config import PRESETS, Config, ConfigError, allowed
 from rebel_jax.evaluation.measurement import Measurement
 from solvers import validation
 from tests.tiny import TINY

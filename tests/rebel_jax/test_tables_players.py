@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import games
-from games.poker import map_bet
-from games.poker.holdem import CALL, FIRST_BET
+from games.poker import CALL, FIRST_BET, map_bet
 from rebel_jax import acpc as command
 from rebel_jax.agents.dealer import Move
 from rebel_jax.agents.match import UniformPlayer

@@ -17,9 +17,7 @@ import rebel_jax
 import solvers
 from rebel_jax import acpc, devices, evaluate, match, play, spot
 from rebel_jax import train as cli
-from rebel_jax.config import allowed
-from rebel_jax.config.config import ConfigError
-from rebel_jax.config.presets import PRESETS, get_preset
+from rebel_jax.config import PRESETS, ConfigError, allowed, get_preset
 from rebel_jax.runs import display
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train

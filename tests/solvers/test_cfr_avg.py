@@ -12,8 +12,7 @@ import pytest
 import solvers
 from solvers import loop
 from solvers.algorithms.wrappers import CFRAvg
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem
 from tests import brute_force, harness
 from tests.solvers.test_cfr import matrix_values, scene
 

@@ -17,8 +17,7 @@ from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.regret_rules import at_horizon, decay
 from solvers.loop import merged
 from solvers.search.batch import _stop_logits
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem
 from tests import brute_force, harness
 from tests.solvers import test_cfr
 

@@ -9,8 +9,7 @@ import pytest
 
 import games
 from solvers import StateAnswer, StateQuery
-from solvers.growing.continual.chain import deal, play_on
-from solvers.growing.continual.grounds import tree_ground
+from solvers.growing import deal, play_on, tree_ground
 from solvers.growing.gt_cfr import Asked, note
 from solvers.growing.marked import marked_problem
 from solvers.growing.states import ask_some

@@ -7,11 +7,10 @@ import pytest
 
 import games
 import solvers
-from games.rules.scotland_yard import ScotlandYard
+from games import ScotlandYard
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
 from solvers import loop
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem
 from tests import harness
 from tests import scotland_yard as referee
 from tests.hidden_moves import Solved

@@ -8,11 +8,10 @@ import pytest
 
 import games
 import solvers
-from solvers import GTCFR
+from solvers import GTCFR, StateAnswer
 from solvers.growing.gt_cfr import ByRules, grow
 from solvers.growing.insertion import tree as tree_module
 from solvers.growing.insertion.tree import InsertedTree, insert, plant
-from solvers.growing.states import StateAnswer
 from tests.sentences import refused
 
 KEY = jax.random.key(3)

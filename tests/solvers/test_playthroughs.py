@@ -7,12 +7,11 @@ import pytest
 
 import games
 import solvers
+from solvers import LeafQuery
 from solvers.contrib.search_leaf_values import search_leaf_values
-from solvers.leaf_values import LeafQuery
-from solvers.search import playthroughs
+from solvers.search import find_subgames, make_searching_agent, playthroughs
 from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent
-from solvers.search.subgames import find_subgames, stack_subgames
+from solvers.search.subgames import stack_subgames
 from solvers.xla import Work
 
 PAYOFF = jnp.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])

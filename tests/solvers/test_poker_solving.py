@@ -5,9 +5,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import in_units
-from games.poker.abstraction import BetSizes
-from games.poker.holdem import CALL, FIRST_BET, FOLD
+from games.poker import CALL, FIRST_BET, FOLD, BetSizes, in_units
 
 pyspiel = pytest.importorskip("pyspiel")
 from open_spiel.python import policy as spiel_policy  # noqa: E402

@@ -15,10 +15,8 @@ from games.poker import Deck, evaluate
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import value
 from solvers import tuning
-from solvers.search.batch import SearchResult
-from solvers.sweeps import showdowns
-from solvers.sweeps.levels import join_levels, split_levels
-from solvers.sweeps.problem import make_problem
+from solvers.search import SearchResult
+from solvers.sweeps import join_levels, make_problem, showdowns, split_levels
 from tests import harness
 from tests.trees import random_policy, without_hands
 

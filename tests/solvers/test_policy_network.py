@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import games
-from solvers.search.batch import node_beliefs, sample_stop
-from solvers.search.starts import policy_from_network, policy_targets
-from solvers.search.subgames import find_subgames, stack_subgames
-from solvers.sweeps.levels import join_levels, split_levels
-from solvers.sweeps.problem import make_problem
+from solvers.search import find_subgames, node_beliefs, policy_targets, sample_stop
+from solvers.search.starts import policy_from_network
+from solvers.search.subgames import stack_subgames
+from solvers.sweeps import join_levels, make_problem, split_levels
 
 RIVER = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs", pot=200, stack=400, bets=[1.0])
 GAMES = {

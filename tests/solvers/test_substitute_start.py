@@ -8,8 +8,7 @@ import pytest
 
 import games
 from solvers.contrib.substitute_start import substitute_values
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem
 from tests import harness
 
 

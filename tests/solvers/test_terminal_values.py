@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import games
-from games.public_tree import TreeStructure
-from solvers.sweeps import levels, pairs
-from solvers.sweeps.problem import make_problem
+from games import TreeStructure
+from solvers.sweeps import levels, make_problem, pairs
 
 TREES = {
   "liars_dice": games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3)),

@@ -11,8 +11,7 @@ from jax import lax
 import games
 import solvers
 from solvers.algorithms.wrappers import WarmStarted
-from solvers.sweeps.levels import join_levels, split_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem, split_levels
 from tests import brute_force, harness
 from tests.solvers.test_cfr import matrix_values, scene
 
