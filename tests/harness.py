@@ -10,7 +10,8 @@ import pytest
 from jax import lax
 
 import games
-from solvers.sweeps import join_levels, make_problem
+from solvers import loop
+from solvers.sweeps import join_levels, make_problem, split_levels
 from tests.random_game import RandomGame
 
 # Small instances that are enumerated history by history: game, parameters, root.
@@ -94,3 +95,24 @@ def run(tree, beliefs, num_updates, averaging=None, params=None, *, algorithm, l
     join_levels(algorithm.average_policy(problem, state)),
     algorithm.root_values(problem, state),
   )
+
+
+@functools.partial(fast_to_compile, static_argnames=("pairs", "algorithm", "leaf_values"))
+def iterates(tree, beliefs, params, policy=None, *, pairs, algorithm, leaf_values):
+  """Returns current and average policies `[pairs, N, H]` before each pair of updates."""
+  tree = jax.tree.map(jnp.asarray, tree)
+  problem = make_problem(tree, beliefs)
+
+  def observe(j, problem, state, seen):
+    policies = algorithm.current_policy(problem, state), algorithm.average_policy(problem, state)
+    return tuple(x.at[j].set(join_levels(y)) for x, y in zip(seen, policies))
+
+  return loop.run(
+    problem,
+    algorithm,
+    functools.partial(leaf_values, params) if tree.depth_limited else None,
+    2 * pairs,
+    policy=None if policy is None else split_levels(tree, policy),
+    observe=observe,
+    carry=(jnp.zeros((pairs, tree.num_nodes, tree.num_infostates), tree.dtype),) * 2,
+  ).carry

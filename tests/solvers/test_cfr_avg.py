@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import solvers
-from solvers import loop
 from solvers.algorithms.wrappers import CFRAvg
-from solvers.sweeps import join_levels, make_problem
 from tests import brute_force, harness
 from tests.solvers.test_cfr import matrix_values, scene
 
@@ -25,27 +23,6 @@ ALGORITHMS = {
   "linear": solvers.linear_cfr,
   "quadratic": solvers.cfr_plus,
 }
-
-
-@functools.partial(harness.fast_to_compile, static_argnames=("algorithm", "leaf_values"))
-def iterates(tree, beliefs, params, *, algorithm, leaf_values):
-  """Returns current and average policies `[NUM_UPDATES // 2, N, H]` after each pair of updates."""
-  tree = jax.tree.map(jnp.asarray, tree)
-  problem = make_problem(tree, beliefs)
-
-  def observe(j, problem, state, seen):
-    policies = (
-      algorithm.current_policy(problem, state),
-      algorithm.average_policy(problem, state),
-    )
-    return tuple(x.at[j].set(join_levels(y)) for x, y in zip(seen, policies))
-
-  # Policies are observed before updates, so the first are those of none.
-  pairs = NUM_UPDATES // 2 + 1
-  seen = (jnp.zeros((pairs, tree.num_nodes, tree.num_infostates), tree.dtype),) * 2
-  evaluate = functools.partial(leaf_values, params)
-  end = loop.run(problem, algorithm, evaluate, 2 * pairs, observe=observe, carry=seen)
-  return tuple(x[1:] for x in end.carry)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +50,8 @@ def difference(case, plain, other, leaf_values=matrix_values):
   if other is not plain:
     other = dataclasses.replace(other, algorithm=snapped)
   for algorithm in (snapped, other):
-    found.append(iterates(tree, beliefs, params, algorithm=algorithm, leaf_values=leaf_values))
+    how = {"algorithm": algorithm, "leaf_values": leaf_values}
+    found.append(harness.iterates(tree, beliefs, params, pairs=NUM_UPDATES // 2 + 1, **how))
   return max(float(np.abs(x - y).max()) for x, y in zip(*found))
 
 
@@ -188,7 +166,9 @@ def sound_steps(case, linear):
 def sound_error(case, linear, algorithm):
   """Returns the largest difference to CFR-AVG over histories."""
   tree, edges, params, beliefs, _ = scene(case)
-  found = iterates(tree, beliefs, params, algorithm=algorithm, leaf_values=subgame_values)
+  how = {"algorithm": algorithm, "leaf_values": subgame_values}
+  found = harness.iterates(tree, beliefs, params, pairs=NUM_UPDATES // 2 + 1, **how)
+  found = [x[1:] for x in found]  # after no update
   pairs = list(sound_steps(case, linear))[1::2]
   return max(
     brute_force.worst_difference(edges, array, policy)

@@ -160,21 +160,6 @@ def test_measures_of_stacked_trees_at_beliefs():
     solvers.exploitability(stack, wrong[:2])
 
 
-def test_trees_are_taken_from_a_stack():
-  trees = [games.build_public_tree(GAME, root=root) for root in ((0,), (1,))]
-  stack = games.stack_trees(trees)
-  values = [solve(8, games.take(stack, i)).root_values for i in (0, 1)]
-  traced = jax.jit(lambda i: solve(8, games.take(stack, i)).root_values)
-  np.testing.assert_allclose(traced(jnp.int32(1)), values[1], atol=1e-6)
-  back = games.take(stack, np.array([1, 0]))
-  assert games.take(stack, []).prior.shape[0] == 0
-  batch = solvers.solve_batch(back, algorithm=LINEAR, num_iterations=8).root_values
-  np.testing.assert_allclose(batch, np.stack(values[::-1]), atol=1e-6)
-  assert np.abs(values[0] - values[1]).max() > 0.1
-  with pytest.raises(ValueError, match="one tree"):
-    games.take(TREE, 0)
-
-
 def test_a_closure_over_what_is_traced_still_works():
   params = {"w": jnp.linspace(-1, 1, CUT.leaf_features.shape[-1])}
   outside = solve(8, CUT, leaf_values=made_anew(1.0), params=params).root_values
