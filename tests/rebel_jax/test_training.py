@@ -95,35 +95,6 @@ def test_games_play_on_where_they_would_end():
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_examples_are_public_belief_states(name):
-  setup, _, steps = played(name)
-  trees, seen = setup.table.stages[0].trees, set()
-  for lanes, examples in steps:
-    beliefs = np.asarray(examples.beliefs).reshape(2, len(lanes.roots), 2, -1)
-    np.testing.assert_allclose(beliefs.sum(axis=-1), 1.0, atol=1e-5)
-    assert (beliefs >= 0).all()
-    mask = np.asarray(examples.mask).reshape(2, len(lanes.roots), -1)
-    values = np.asarray(examples.values).reshape(mask.shape)
-    assert np.isfinite(values).all()
-    for lane, root in enumerate(np.asarray(lanes.roots)):
-      seen.add(int(root))
-      weights = np.asarray(trees.pair_weights)[root][int(trees.root_pair_index[root])]
-      for player in (0, 1):
-        # Seen from either seat: the player's own beliefs first.
-        np.testing.assert_array_equal(beliefs[player, lane], lanes.beliefs[lane][:: 1 - 2 * player])
-        table = weights if player == 0 else weights.T
-        met = table @ beliefs[player, lane, 1] > 0
-        if trees.possible is not None:
-          met &= np.asarray(trees.possible)[root, 0, player]
-          assert (beliefs[player, lane, 0][~np.asarray(trees.possible)[root, 0, player]] == 0).all()
-        np.testing.assert_array_equal(mask[player, lane], met)
-  assert len(seen) > 1  # play went on from the start
-  if name == "leduc_poker":
-    cards = np.array([setup.subgames.states[root][6] for root in seen])
-    assert (cards >= 0).any()
-
-
-@pytest.mark.parametrize("name", GAMES)
 def test_examples_hold_the_values_of_a_solve(name):
   setup, params, steps = played(name)
   algorithm, iterations = solvers.linear_cfr(), setup.config.search.iterations
