@@ -152,23 +152,19 @@ CHECKS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Make the file of numbers, on a CPU."""
+def main(output: Path = GOLDEN) -> None:
+  """Makes the file of numbers, on a CPU; of a fused network those of its layers in float32.
 
-  output: Path = GOLDEN
-  """File to write."""
-
-
-def main(options: Options) -> None:
-  """Makes the file: of a fused network the numbers are those of its layers in float32."""
+  Args:
+    output: File to write.
+  """
   jax.config.update("jax_platforms", "cpu")
   golden: dict[str, list[float]] = {}
   for name, check in CHECKS.items():
     make = functools.partial(_network, "float32") if check.platforms else check.make
     golden |= {f"{name}/{key}": project(array) for key, array in make().items()}
-  options.output.write_text(json.dumps(golden, indent=1) + "\n")
+  output.write_text(json.dumps(golden, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -89,7 +89,7 @@ def main(
 def show(game: str, **figures) -> None:
   """Prints a line."""
   rounded = {k: round(v, 5) if isinstance(v, float) else v for k, v in figures.items()}
-  timing.say({"benchmark": "chains", **timing.environment(), "game": game, **rounded})
+  timing.say("chains", game=game, **rounded)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ lengths. Each search is made anew, all games side by side.
 
 import dataclasses
 import functools
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,8 +21,7 @@ from games import TERMINAL, Game, TicTacToe
 from rebel_jax.checkpoints import checkpoint as checkpoints
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.setup import make_search, make_state_network
-from solvers.growing.states import StateFunction
-from solvers.metrics.histories import minimax, payoff_of
+from solvers.metrics import minimax, payoff_of
 
 Values = Callable[[np.ndarray], np.ndarray]
 _RANDOM_PLIES = 2  # before a player that looks ahead, for else both would repeat one game
@@ -49,7 +47,7 @@ def play_exactly(
   number: int,
   seed: int = 0,
   random_plies: int = 0,
-  network: StateFunction | None = None,
+  network: solvers.StateFunction | None = None,
   params: Any = None,
 ) -> Played:
   """Plays `number` games, the search as player `seat`, which makes its likeliest move."""
@@ -84,10 +82,10 @@ def play_exactly(
     if ply < random_plies:
       policy = np.where(alive[:, None], legal, best)
     if ours.any():
-      started = time.perf_counter()
       keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), ply), number)
-      likeliest = np.asarray(policy_at(jnp.asarray(states), keys, params)).argmax(axis=1)
-      seconds += time.perf_counter() - started
+      once = functools.partial(policy_at, jnp.asarray(states), keys, params)
+      searched, took, _ = timing.timed(once)
+      likeliest, seconds = np.asarray(searched).argmax(axis=1), seconds + took
       policy = np.where(ours[:, None], np.eye(game.num_actions)[likeliest], policy)
     policy = policy / policy.sum(axis=1, keepdims=True)
     chosen = np.array([rng.choice(game.num_actions, p=row) for row in policy])
@@ -140,17 +138,16 @@ def main(
         network=network,
         params=params,
       )
-      row = {
-        "benchmark": "exact_play",
-        **timing.environment(),
-        "game": game.name,
-        "simulations": number,
-        "children": search.children,
-        "checkpoint": checkpoint,
-        "depth": depth,
-        "seat": seat,
-      }
-      timing.say(row | played._asdict())
+      timing.say(
+        "exact_play",
+        game=game.name,
+        simulations=number,
+        children=search.children,
+        checkpoint=checkpoint,
+        depth=depth,
+        seat=seat,
+        **played._asdict(),
+      )
 
 
 if __name__ == "__main__":

@@ -18,16 +18,15 @@ from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training.loop import MOST_STEPS
 from rebel_jax.training.setup import make_search
-from solvers import GTCFR
 
 BENCHMARK = "growing_learned"
 SETTINGS = ("10,1", "10,0.1", "30,1", "100,1", "300,1")
 
 
-def parse_setting(text: str) -> GTCFR:
+def parse_setting(text: str) -> tuple[int, float]:
   """Reads `SIMULATIONS,PER_UPDATE`."""
   simulations, per_update = text.split(",")
-  return GTCFR(simulations=int(simulations), per_update=float(per_update))
+  return int(simulations), float(per_update)
 
 
 def ribbons(files: tuple[Path, ...], path: Path) -> None:
@@ -89,14 +88,14 @@ def main(
   devices.share_cores(config)
   devices.enable_cache()
   run = Run(config)
-  evaluators = []
   measured = config.replace(eval_playthroughs=seeds, final_playthroughs=final_seeds)
-  for search in searches:
-    asked = make_search(
-      config, evaluation=True, simulations=search.simulations, per_update=search.per_update
+  evaluators = [
+    ChainEvaluator(
+      measured, game=run.setup.game, ground=run.setup.table,
+      search=make_search(config, evaluation=True, simulations=x, per_update=y),
     )
-    made = ChainEvaluator(measured, game=run.setup.game, ground=run.setup.table, search=asked)
-    evaluators.append(made)
+    for x, y in searches
+  ]  # fmt: skip
   trained = 0.0
   for stage in range(stages + 1):
     until = round(config.num_steps * stage / stages)
@@ -109,17 +108,15 @@ def main(
     solved += (int(run.state.step) - before) * config.self_play.lanes
     params = jax.tree.map(lambda x: x.addressable_data(0), run.state.params)
     for evaluator in evaluators:
-      row = {
-        "benchmark": BENCHMARK,
-        **timing.environment(),
-        "preset": preset,
-        "devices": run.setup.mesh.devices.size,
-        "solves": int(run.state.solves),
-        "training_seconds": round(trained, 1),
-        "searches_per_second": round(solved / seconds, 1),  # the first stage compiles, too
+      timing.say(
+        BENCHMARK,
+        preset=preset,
+        devices=run.setup.mesh.devices.size,
+        solves=int(run.state.solves),
+        training_seconds=round(trained, 1),
+        searches_per_second=round(solved / seconds, 1),  # the first stage compiles, too
         **evaluator.measure(params, 0, final=stage == stages).row,
-      }
-      timing.say(row)
+      )
 
 
 if __name__ == "__main__":

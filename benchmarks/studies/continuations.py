@@ -89,17 +89,14 @@ def study_values(name: str, game: Game, blueprint: int, num_iterations: int) -> 
         continue
       lost = loss_of_top(cut, grown[0][:own], grown[1][:k], num_iterations)
       timing.say(
-        {
-          "benchmark": "continuations",
-          **timing.environment(),
-          "study": "values",
-          "game": name,
-          "blueprint_updates": blueprint,
-          "iterations": num_iterations,
-          "choosers": choosers,
-          "values": k,
-          "loss": round(lost, 4),
-        }
+        "continuations",
+        study="values",
+        game=name,
+        blueprint_updates=blueprint,
+        iterations=num_iterations,
+        choosers=choosers,
+        values=k,
+        loss=round(lost, 4),
       )
 
 
@@ -119,21 +116,16 @@ def study_search(blueprint: int, num_iterations: int) -> None:
         num_iterations=num_iterations,
       )  # fmt: skip
       timing.say(
-        {
-          "benchmark": "continuations",
-          **timing.environment(),
-          "study": "search",
-          "game": "leduc_poker",
-          "blueprint_updates": blueprint,
-          "blueprint_exploitability": round(
-            float(solvers.exploitability(cut.tree, cut.blueprint)), 4
-          ),
-          "iterations": num_iterations,
-          "continuations": name,
-          "start": start,
-          "frozen": frozen,
-          "exploitability": round(float(solvers.exploitability(cut.tree, policy)), 4),
-        }
+        "continuations",
+        study="search",
+        game="leduc_poker",
+        blueprint_updates=blueprint,
+        blueprint_exploitability=round(float(solvers.exploitability(cut.tree, cut.blueprint)), 4),
+        iterations=num_iterations,
+        continuations=name,
+        start=start,
+        frozen=frozen,
+        exploitability=round(float(solvers.exploitability(cut.tree, policy)), 4),
       )
 
 

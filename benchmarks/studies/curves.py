@@ -8,15 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import solvers
-from games import PublicTree
+from games import Array, PublicTree
 from games.poker.lines import Lines
-from games.public_tree import Array
-from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.metrics.policies import exploitability_of
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.lines.problem import make_lines_problem
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_lines_problem, make_problem
 from solvers.xla import Programs, work_on_trees
 
 
@@ -43,7 +39,7 @@ def jittered_priors(tree: PublicTree, runs: int) -> list[np.ndarray]:
 
 def curve(
   tree: PublicTree | Lines,
-  algorithm: Algorithm,
+  algorithm: solvers.Algorithm,
   iterations: Sequence[int],
   *,
   prior: Array | None = None,
@@ -69,7 +65,7 @@ def curve(
   return np.asarray(found, float)
 
 
-def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: Algorithm):
+def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: solvers.Algorithm):
   if averaging is not None:
     assert isinstance(algorithm, FictitiousPlay)
     algorithm = dataclasses.replace(algorithm, averaging=averaging)

@@ -12,7 +12,6 @@ lines hold the median, best and worst. The parts (docs/results/family.md):
 - `safe_search`: rock-paper-scissors under safe and unsafe search.
 """
 
-import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +23,6 @@ import tyro
 from benchmarks import timing
 from benchmarks.studies import family_parts as parts
 from rebel_jax.checkpoints.files import save_picture
-from solvers.algorithms.cfr import Algorithm
 
 Part = Literal[
   "tabular", "depth_limited", "discounts", "rules", "samplers", "warm_start", "safe_search"
@@ -50,55 +48,33 @@ DEFAULT_ITERATIONS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Compare the solvers of the family."""
-
-  part: tyro.conf.Positional[Part]
-  """What to measure."""
-  games: tuple[str, ...] = ()
-  """Short names of the games; those of the part's page if none."""
-  algorithms: tuple[str, ...] = ()
-  """Labels of the algorithms, all if none (tabular, depth_limited, discounts, rules)."""
-  iterations: int | None = None
-  """Updates of a curve's longest solve, one player's being one; the page's if not given."""
-  runs: int = 5
-  """Runs of each curve, all but the first from a prior with other last bits."""
-  precision: Literal["float64", "float32"] = "float64"
-  """Of the whole-game and depth-limited parts; safe_search is always in float32."""
-  iterations_below: int = 64
-  """Updates of the solver that values leaves (depth_limited)."""
-  playthroughs: int = 4096
-  """The most playthroughs that are averaged (safe_search)."""
-  figure: Path | None = None
-  """Where to draw the curves."""
-  rows: Path | None = None
-  """Read these JSON lines, printed before, and measure nothing."""
-  table: tuple[int, ...] = ()
-  """Iterations, or playthroughs, to print as a Markdown table of the curves."""
-
-
-def measure(options: Options) -> Iterator[parts.Row]:
+def measure(
+  part: Part,
+  names: Sequence[str],
+  labels: Sequence[str],
+  iterations: int,
+  runs: int,
+  *,
+  precision: str,
+  below: int,
+  playthroughs: int,
+) -> Iterator[parts.Row]:
   """Yields the rows of the part."""
-  part, runs = options.part, options.runs
-  names = options.games or DEFAULT_GAMES[part]
-  iterations = options.iterations or DEFAULT_ITERATIONS[part]
   if part == "safe_search":
-    yield from parts.safe_search(options.playthroughs, iterations, runs)
+    yield from parts.safe_search(playthroughs, iterations, runs)
     return
-  with jax.enable_x64(options.precision == "float64"):
+  with jax.enable_x64(precision == "float64"):
     if part == "depth_limited":
-      algorithms = choose(parts.DEPTH_LIMITED, options.algorithms)
-      yield from parts.depth_limited(algorithms, names, iterations, runs, options.iterations_below)
+      algorithms = choose(parts.DEPTH_LIMITED, labels)
+      yield from parts.depth_limited(algorithms, names, iterations, runs, below)
     elif part in ("warm_start", "samplers"):
       yield from getattr(parts, part)(names, iterations, runs)
     else:
       family = {"tabular": parts.TABULAR, "discounts": parts.DISCOUNTS, "rules": parts.RULES}
-      algorithms = choose(family[part], options.algorithms)
-      yield from parts.whole_games(part, algorithms, names, iterations, runs)
+      yield from parts.whole_games(part, choose(family[part], labels), names, iterations, runs)
 
 
-def choose(family: dict[str, Algorithm], labels: Sequence[str]) -> dict[str, Algorithm]:
+def choose(family: parts.Family, labels: Sequence[str]) -> parts.Family:
   """Returns the algorithms of these labels, all if there are none."""
   return {label: timing.look_up("algorithms", label, family) for label in labels or family}
 
@@ -117,7 +93,7 @@ _LABELS = {
 }
 
 
-def table(rows: Sequence[dict[str, Any]], at: Sequence[int]) -> str:
+def as_table(rows: Sequence[dict[str, Any]], at: Sequence[int]) -> str:
   """Returns a Markdown table: a line for each algorithm, a column for each game and point."""
   # Medians, with the best and the worst run where these differ from it by more than 2 %.
   keys = list(dict.fromkeys((_panel(row), i) for row in rows for i in at))
@@ -189,21 +165,50 @@ def draw(rows: Sequence[dict[str, Any]], path: Path, *, columns: int = 2) -> Non
   save_picture(figure, path, dpi=80, pil_kwargs={"optimize": True})
 
 
-def main(options: Options) -> None:
-  """Measures a part, or reads what was measured, and draws it."""
-  if options.rows is not None:
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
-    rows = [row for row in rows if row["part"] == options.part]
+def main(
+  part: tyro.conf.Positional[Part],
+  games: tuple[str, ...] = (),
+  algorithms: tuple[str, ...] = (),
+  iterations: int | None = None,
+  runs: int = 5,
+  precision: Literal["float64", "float32"] = "float64",
+  iterations_below: int = 64,
+  playthroughs: int = 4096,
+  figure: Path | None = None,
+  rows: Path | None = None,
+  table: tuple[int, ...] = (),
+) -> None:
+  """Compare the solvers of the family.
+
+  Args:
+    part: What to measure.
+    games: Short names of the games; those of the part's page if none.
+    algorithms: Labels of the algorithms, all if none (tabular, depth_limited, discounts, rules).
+    iterations: Updates of a curve's longest solve, one player's being one; the page's if not given.
+    runs: Runs of each curve, all but the first from a prior with other last bits.
+    precision: Of the whole-game and depth-limited parts; safe_search is always in float32.
+    iterations_below: Updates of the solver that values leaves (depth_limited).
+    playthroughs: The most playthroughs that are averaged (safe_search).
+    figure: Where to draw the curves.
+    rows: Read these JSON lines, printed before, and measure nothing.
+    table: Iterations, or playthroughs, to print as a Markdown table of the curves.
+  """
+  measured: list[dict[str, Any]] = []
+  if rows is not None:
+    read = [json.loads(line) for line in rows.read_text().splitlines()]
+    measured = [row for row in read if row["part"] == part]
   else:
-    rows = []
-    for row in measure(options):
-      timing.say(row)
-      rows.append(row)
-  if options.table:
-    print(table(rows, options.table))
-  if options.figure is not None:
-    draw(rows, options.figure, columns=3 if options.part == "discounts" else 2)
+    for row in measure(
+      part, games or DEFAULT_GAMES[part], algorithms, iterations or DEFAULT_ITERATIONS[part], runs,
+      precision=precision, below=iterations_below, playthroughs=playthroughs,
+    ):  # fmt: skip
+      timing.say("family", **row)
+      measured.append(row)
+  if table:
+    print(as_table(measured, table))
+  if figure is not None:
+    draw(measured, figure, columns=3 if part == "discounts" else 2)
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -12,20 +12,18 @@ import games
 import solvers
 from benchmarks import timing
 from benchmarks.studies.curves import checkpoints, curve, jittered_priors
-from games import PublicTree
-from games.public_tree import Array
-from solvers.algorithms.cfr import Algorithm
+from games import Array, PublicTree
+from solvers import Algorithm, LeafQuery
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.contrib.sampling import MCCFR, solve_sampled
 from solvers.exact_leaf_values import LeafGroup, SolveBelow
-from solvers.leaf_values import LeafQuery
 from solvers.search import SearchingAgent, find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
-from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.problem import Problem, choose, make_problem
+from solvers.sweeps import Levels, Problem, choose, join_levels, make_problem
 from solvers.xla import Programs, work_on_trees
 
-TABULAR: dict[str, Algorithm] = {
+Family = dict[str, Algorithm]
+TABULAR: Family = {
   "FP": solvers.fictitious_play(),
   "linear FP": solvers.linear_fictitious_play(),
   "FLOP": solvers.linear_optimistic_fictitious_play(),
@@ -36,7 +34,7 @@ TABULAR: dict[str, Algorithm] = {
   "PCFR+": solvers.predictive_cfr_plus(),
 }
 
-DISCOUNTS: dict[str, Algorithm] = {
+DISCOUNTS: Family = {
   "vanilla CFR": solvers.vanilla_cfr(),
   "CFR+, linear average": solvers.cfr_plus(averaging=1),
   "CFR+, quadratic average": solvers.cfr_plus(),
@@ -46,7 +44,7 @@ DISCOUNTS: dict[str, Algorithm] = {
   "DCFR (1.5, 0.5, 2)": solvers.discounted_cfr(1.5, 0.5, 2),
 }
 
-RULES: dict[str, Algorithm] = {
+RULES: Family = {
   "DCFR": solvers.discounted_cfr(),
   "CFR+": solvers.cfr_plus(),
   "PCFR+": solvers.predictive_cfr_plus(),
@@ -58,7 +56,7 @@ RULES: dict[str, Algorithm] = {
   "MMD, last policy": solvers.make_algorithm("magnetic_mirror_descent"),
 }
 
-DEPTH_LIMITED: dict[str, Algorithm] = {
+DEPTH_LIMITED: Family = {
   "CFR-D": solvers.linear_cfr(),
   "CFR-AVG, sound": solvers.cfr_avg(solvers.linear_cfr(), sound=True),
   "CFR-AVG, modified": solvers.cfr_avg(solvers.linear_cfr()),
@@ -85,15 +83,21 @@ def make_row(
   **others: Any,
 ) -> Row:
   """Returns the row of one curve of several runs, each `[K]`: their median, best and worst."""
-  row: Row = {"benchmark": "family", **timing.environment(), "part": part}
-  row |= {"game": game, "algorithm": algorithm, **others, "x": x, x: [int(i) for i in at]}
+  row: Row = {
+    "part": part,
+    "game": game,
+    "algorithm": algorithm,
+    **others,
+    "x": x,
+    x: [int(i) for i in at],
+  }
   for name, of_runs in (("exploitability", np.median), ("low", np.min), ("high", np.max)):
-    row[name] = [float(f"{y:.4g}") for y in of_runs(np.stack(curves), axis=0)]
+    row[name] = [timing.significant(float(y)) for y in of_runs(np.stack(curves), axis=0)]
   return row
 
 
 def whole_games(
-  part: str, algorithms: dict[str, Algorithm], names: Sequence[str], iterations: int, runs: int
+  part: str, algorithms: Family, names: Sequence[str], iterations: int, runs: int
 ) -> Iterator[Row]:
   """Curves of algorithms on whole games, over priors that differ in the last bit."""
   points, runs_to = checkpoints(iterations), [checkpoints(iterations)]
@@ -143,7 +147,7 @@ def samplers(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row]:
 
 
 def depth_limited(
-  algorithms: dict[str, Algorithm],
+  algorithms: Family,
   names: Sequence[str],
   iterations: int,
   runs: int,

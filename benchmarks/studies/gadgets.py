@@ -12,7 +12,8 @@ import games
 import solvers
 from benchmarks import timing
 from games import CHANCE, Game, PublicTree
-from solvers import Distributional, Maxmargin, Resolve
+from solvers import Maxmargin, Resolve
+from solvers.contrib import Distributional
 
 METHODS = (
   "unsafe",
@@ -87,15 +88,13 @@ def main(blueprint: int = 60, iterations: int = 2048) -> None:
       refined = policy
       if method != "blueprint":
         refined = refine_both(game, tree, policy, method, iterations)
-      record = {
-        "benchmark": "gadgets",
-        **timing.environment(),
-        "blueprint_updates": blueprint,
-        "iterations": iterations,
-        "method": method,
-        "exploitability": round(float(solvers.exploitability(tree, refined)), 4),
-      }
-      timing.say(record)
+      timing.say(
+        "gadgets",
+        blueprint_updates=blueprint,
+        iterations=iterations,
+        method=method,
+        exploitability=round(float(solvers.exploitability(tree, refined)), 4),
+      )
 
 
 if __name__ == "__main__":

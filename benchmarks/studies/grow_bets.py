@@ -125,9 +125,8 @@ def main(iterations: int = 1024) -> None:
   for row in grow(spot, iterations):
     sizes = row.pop("sizes")
     lost = row | {"evenly": evenly(spot, len(sizes), iterations)}
-    record = {"benchmark": "grow_bets", **timing.environment(), "sizes": sizes}
-    record["unit"] = "percent of the pot"
-    timing.say(record | {name: round(100 * x / POT, 4) for name, x in lost.items()})
+    figures = {name: round(100 * x / POT, 4) for name, x in lost.items()}
+    timing.say("grow_bets", sizes=sizes, unit="percent of the pot", **figures)
 
 
 if __name__ == "__main__":

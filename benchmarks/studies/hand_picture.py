@@ -37,16 +37,14 @@ def main(
   except ValueError as error:
     raise SystemExit(str(error)) from None
   for decision in decisions:
-    row = {
-      "benchmark": "hand_picture",
-      **timing.environment(),
-      "history": decision.history,
-      "mover": decision.mover,
-      "beliefs": np.round(decision.beliefs, 3).tolist(),
-      "moves": decision.moves,
-      "policy": np.round(decision.policy, 3).tolist(),
-    }
-    timing.say(row)
+    timing.say(
+      "hand_picture",
+      history=decision.history,
+      mover=decision.mover,
+      beliefs=np.round(decision.beliefs, 3).tolist(),
+      moves=decision.moves,
+      policy=np.round(decision.policy, 3).tolist(),
+    )
   if figure is not None:
     range_grids.draw(decisions, figure, title=f"{searcher.game!r}: one line of play")
 

@@ -24,9 +24,9 @@ from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.evaluation.evaluator import AverageEvaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
-from solvers.contrib import TreeStrategy
+from solvers.contrib import TreeStrategy, local_response
 from solvers.contrib.sampling import MCCFR, WalkedStrategy, make_sampler, solve_sampled
-from solvers.metrics import Strategy, local_response
+from solvers.metrics import Strategy
 
 _EXACT = 2**20  # public states of a game that is measured exactly
 _PERIOD = 2**22  # nodes touched, of Linear MCCFR
@@ -112,7 +112,7 @@ def main(
     config = get_preset(preset).replace(game_params=params, evaluate_every=0, max_seconds=seconds)
     row = train(config, RunOptions(num_devices=1), evaluate=evaluate).row
   about = {"method": method, "dice": num_dice, "faces": num_faces, "of_learning": seconds}
-  timing.say({"benchmark": "large_dice", **timing.environment(), **about, **row})
+  timing.say("large_dice", **about, **row)
 
 
 if __name__ == "__main__":

@@ -162,18 +162,16 @@ def main(
   for searcher in (0, 1):
     for method in methods:
       policy = answer_all(spot, searcher, method, iterations)
-      record = {
-        "benchmark": "nested",
-        **timing.environment(),
-        "board": board,
-        "hands": spot.whole.num_infostates,
-        "iterations": iterations,
-        "searcher": searcher,
-        "method": method,
-        "percent_of_pot": round(100 * loss(spot, searcher, policy) / pot, 4),
-        "equilibrium_error": round(100 * error / pot, 4),
-      }
-      timing.say(record)
+      timing.say(
+        "nested",
+        board=board,
+        hands=spot.whole.num_infostates,
+        iterations=iterations,
+        searcher=searcher,
+        method=method,
+        percent_of_pot=round(100 * loss(spot, searcher, policy) / pot, 4),
+        equilibrium_error=round(100 * error / pot, 4),
+      )
 
 
 if __name__ == "__main__":

@@ -14,13 +14,12 @@ import jax.numpy as jnp
 
 import solvers
 from benchmarks import timing
-from games import LeducPoker, RiverEndgame, build_public_tree
+from games import LeducPoker, PublicTree, RiverEndgame, build_public_tree
 from games.pairs import of_tree
-from games.public_tree import PublicTree
 from solvers import loop
 from solvers.contrib.payoff_ranges import payoff_ranges
-from solvers.sweeps.levels import Levels, chance_reach
-from solvers.sweeps.problem import Problem, make_problem
+from solvers.sweeps import Levels, Problem, make_problem
+from solvers.sweeps.levels import chance_reach
 
 ALGORITHM: Any = solvers.vanilla_cfr()
 GAMES: dict[str, Any] = {
@@ -140,7 +139,7 @@ def main(iterations: int = 1000, games: tuple[str, ...] = tuple(GAMES)) -> None:
     left = ([round(float(x), 4) for x in row] for row in rows)
     about = {"game": name, "nodes": tree.num_nodes, "iterations": iterations}
     names = "partial", "regret_based", "best_response"
-    timing.say({"benchmark": "pruning", **timing.environment(), **about, **dict(zip(names, left))})
+    timing.say("pruning", **about, **dict(zip(names, left)))
 
 
 if __name__ == "__main__":

@@ -61,13 +61,11 @@ class _FollowingBot(pyspiel.Bot):
     """Returns the bot's seat."""
     return self._player
 
-  def restart(self) -> None:
-    """Forgets the game so far."""
+  def restart(self, state: pyspiel.State | None = None) -> None:
+    """Forgets the game so far; a state is caught up with at the next step."""
     self._seen = None
 
-  def restart_at(self, state: pyspiel.State) -> None:
-    """Forgets the game so far; `state` is caught up with at the next step."""
-    self._seen = None
+  restart_at = restart
 
 
 class AgentBot(_FollowingBot):

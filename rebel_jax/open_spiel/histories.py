@@ -1,11 +1,11 @@
 """Histories of an OpenSpiel game, walked once, and its infostates and public states."""
 
-import dataclasses
 import difflib
 import graphlib
 import random
 from collections import defaultdict
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyspiel
@@ -33,23 +33,19 @@ class Budget:
       )
 
 
-@dataclasses.dataclass(frozen=True)
-class SpielHistories:
+class SpielHistories(NamedTuple):
   """All histories of a game, parents before children; `M` of them, the empty one first."""
 
-  parent: np.ndarray  # `[M]` history without its last action, -1 for the empty one
-  action: np.ndarray  # `[M]` the last action, as OpenSpiel numbers it
-  actor: np.ndarray  # `[M]` who moves: 0, 1, `CHANCE` or `TERMINAL`
-  depth: np.ndarray  # `[M]` number of actions
-  nature: np.ndarray  # `[M]` product of the chance probabilities on the way
-  payoff: np.ndarray  # `[M]` to player 0, at the end of the game
-  num_legal: np.ndarray  # `[M]` number of actions that follow
-  observation: tuple[np.ndarray, np.ndarray]  # each `[M]`, numbers of strings, -1 for none
+  parent: list[int]  # `[M]` history without its last action, -1 for the empty one
+  action: list[int]  # `[M]` the last action, as OpenSpiel numbers it
+  actor: list[int]  # `[M]` who moves: 0, 1, `CHANCE` or `TERMINAL`
+  depth: list[int]  # `[M]` number of actions
+  nature: list[float]  # `[M]` product of the chance probabilities on the way
+  payoff: list[float]  # `[M]` to player 0, at the end of the game
+  num_legal: list[int]  # `[M]` number of actions that follow
+  observation: tuple[list[int], list[int]]  # each `[M]`, numbers of strings, -1 for none
   strings: tuple[list[str], list[str]]  # information state strings by number
   action_names: dict[tuple[bool, int], str]  # by whether it is chance's and its number
-
-  def __len__(self) -> int:
-    return len(self.parent)
 
 
 def load(game: str | pyspiel.Game) -> pyspiel.Game:
@@ -126,10 +122,8 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
       if (actor == CHANCE, a) not in names:
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
-  columns: Any = map(np.array, zip(*rows))
-  observations = np.array(observation[0]), np.array(observation[1])
-  strings = list(numbers[0]), list(numbers[1])
-  return SpielHistories(*columns, observations, strings, names)  # type: ignore[call-arg]
+  columns: Any = map(list, zip(*rows))
+  return SpielHistories(*columns, observation, (list(numbers[0]), list(numbers[1])), names)
 
 
 def _observe(
@@ -174,13 +168,12 @@ def _refuse_if_hopeless(game: pyspiel.Game, max_histories: int) -> None:
     raise _too_many(game, max_histories)
 
 
-@dataclasses.dataclass(frozen=True)
-class Infostates:
+class Infostates(NamedTuple):
   """One player's infostates, a tree: at its decisions OpenSpiel's, elsewhere by its strings."""
 
-  of: np.ndarray  # `[M]` the infostate at each history
-  waiting: np.ndarray  # `[M]` before the player notices that it moves, see `find_times`
-  string: np.ndarray  # of each infostate the last information state string, -1 for none
+  of: list[int]  # `[M]` the infostate at each history
+  waiting: list[int]  # `[M]` before the player notices that it moves, see `find_times`
+  string: list[int]  # of each infostate the last information state string, -1 for none
 
 
 def find_infostates(
@@ -189,14 +182,20 @@ def find_infostates(
   """Returns `player`'s infostates; `eager`: strings count while it is not to move."""
   # Strings that drop something between two decisions of the player are not used all the same.
   for use_all in (True, False) if eager else (False,):
-    found = _read(histories, player, use_all)
-    clash = _forgotten(histories, player, found)
-    if clash is None:
+    found, first = _read(histories, player, use_all), dict[int, int]()
+    rows = zip(histories.observation[player], found.of, histories.actor, histories.num_legal)
+    forgotten = [
+      string
+      for string, infostate, actor, number in rows
+      # With one legal action nothing is decided.
+      if actor == player and number > 1 and first.setdefault(string, infostate) != infostate
+    ]
+    if not forgotten:
       return found
-  string = histories.strings[player][histories.observation[player][clash]]
   raise ValueError(
-    f"game={game} lacks perfect recall: player {player}'s information state {string!r} follows "
-    "from different information states or actions of its own"
+    f"game={game} lacks perfect recall: player {player}'s information state "
+    f"{histories.strings[player][min(forgotten)]!r} follows from different information states or "
+    "actions of its own"
   )
 
 
@@ -213,75 +212,44 @@ def _read(histories: SpielHistories, player: int, eager: bool) -> Infostates:
   of: list[int] = []
   waiting: list[int] = []
   started: list[bool] = []  # whether a player has moved
-  actors = histories.actor.tolist()
-  rows = zip(
-    histories.parent.tolist(),
-    histories.action.tolist(),
-    actors,
-    histories.observation[player].tolist(),
-  )
+  actors = histories.actor
+  rows = zip(histories.parent, histories.action, actors, histories.observation[player])
   for parent, action, actor, seen in rows:
     decides = actor == player
+    started.append(parent >= 0 and (started[parent] or actors[parent] != CHANCE))
     if parent < 0:
-      started.append(False)
-      waiting.append(number(-1, -1, -1 if decides else seen, False))
-      of.append(number(waiting[-1], -1, seen, True) if decides else waiting[-1])
-      continue
-    before, acted = of[parent], actors[parent] == player
-    known = last[before]
-    started.append(started[parent] or actors[parent] != CHANCE)
-    if eager and not started[-1]:
+      came = before = number(-1, -1, -1 if decides else seen, False)
+    else:
+      came = of[parent]
+      known, acted = last[came], actors[parent] == player
       # What the deals looked like one by one is forgotten: OpenSpiel sorts a player's dice.
-      before = 0
-    news = seen if eager and not decides and actor != TERMINAL and seen >= 0 else known
-    came = of[parent]
-    if acted or news != known:
-      came = before = number(before, action if acted else -1, news, False)
+      before = 0 if eager and not started[-1] else came
+      news = seen if eager and not decides and actor != TERMINAL and seen >= 0 else known
+      if acted or news != known:
+        came = before = number(before, action if acted else -1, news, False)
     waiting.append(came)
-    of.append(number(before, -1, seen, True) if decides else waiting[-1])
-  return Infostates(np.array(of), np.array(waiting), np.array(last))
-
-
-def _forgotten(histories: SpielHistories, player: int, found: Infostates) -> int | None:
-  """Returns a history whose information state is spread over several infostates, or None."""
-  # Those with one legal action leave nothing to decide.
-  decisions = np.flatnonzero((histories.actor == player) & (histories.num_legal > 1))
-  strings = histories.observation[player][decisions]
-  infostates = found.of[decisions]
-  order = np.lexsort((infostates, strings))
-  strings, infostates = strings[order], infostates[order]
-  clash = np.flatnonzero((np.diff(strings) == 0) & (np.diff(infostates) != 0))
-  return None if clash.size == 0 else int(decisions[order[clash[0] + 1]])
+    of.append(number(before, -1, seen, True) if decides else came)
+  return Infostates(of, waiting, last)
 
 
 def find_times(
-  game: pyspiel.Game, histories: SpielHistories, infostates: tuple[Infostates, Infostates]
-) -> np.ndarray:
+  game: pyspiel.Game, histories: SpielHistories, infostates: Sequence[Infostates]
+) -> list[int]:
   """Returns a time for each history that is the same within every decision's infostate: `[M]`."""
   # Usually the number of actions. Where a player does not notice how often the other moves, the
   # longest way to the infostate; histories that get there sooner wait.
-  group = np.full(len(histories), -1)
-  count = 0
+  actor, time = np.array(histories.actor), np.array(histories.depth)
+  group = np.arange(len(time))  # the first history with a decision's infostate
   for player in (0, 1):
-    own = np.flatnonzero(histories.actor == player)
-    _, number = np.unique(infostates[player].of[own], return_inverse=True)
-    group[own] = number.reshape(-1) + count
-    count += int(number.max(initial=-1)) + 1
-  decisions = np.flatnonzero(group >= 0)
-  first = np.full(count, -1)
-  first[group[decisions]] = histories.depth[decisions]
-  if (first[group[decisions]] == histories.depth[decisions]).all():
+    own = np.flatnonzero(actor == player)
+    there = np.array(infostates[player].of)[own]
+    _, first, number = np.unique(there, return_index=True, return_inverse=True)
+    group[own] = own[first][number]
+  if (time[group] == time).all():
     return histories.depth
-  rest = np.flatnonzero(group < 0)
-  group[rest] = count + np.arange(len(rest))
-  return _longest_paths(game, histories, group)
-
-
-def _longest_paths(game: pyspiel.Game, histories: SpielHistories, group: np.ndarray) -> np.ndarray:
   before = defaultdict(set)
   for above, below in zip(group[histories.parent[1:]].tolist(), group[1:].tolist()):
     before[below].add(above)
-  time = np.zeros(group.max() + 1, int)
   with in_config_errors(
     f"game={game} cannot be put in an order in time that respects its information states: one "
     "is both before and after another, so there is no public tree",
@@ -291,7 +259,7 @@ def _longest_paths(game: pyspiel.Game, histories: SpielHistories, group: np.ndar
   ):
     for number in graphlib.TopologicalSorter(before).static_order():
       time[number] = max((time[above] + 1 for above in before.get(number, ())), default=0)
-  return time[group]
+  return time[group].tolist()
 
 
 def root_of(above: dict[Any, Any], x: Any) -> Any:

@@ -11,7 +11,7 @@ misses) is an outcome of a chance node that follows.
 import dataclasses
 import functools
 import re
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ import pyspiel
 from games.game import CHANCE, TERMINAL
 from rebel_jax.open_spiel.histories import (
   Budget,
-  Infostates,
   SpielHistories,
   connected,
+  find_infostates,
   find_times,
   root_of,
 )
@@ -48,49 +48,38 @@ class Step:
 class Timeline:
   """The histories of a game in time, and what the players know of them."""
 
-  def __init__(
-    self,
-    game: pyspiel.Game,
-    histories: SpielHistories,
-    infostates: tuple[Infostates, Infostates],
-  ):
-    time = find_times(game, histories, infostates)
-    self.nature = histories.nature.tolist()
-    self.payoff = histories.payoff.tolist()
-    self._strings = histories.strings
-    self._time = time.tolist()
-    self._actor = histories.actor.tolist()
-    self._action = histories.action.tolist()
-    self._known = [(of.waiting.tolist(), of.of.tolist()) for of in infostates]
-    self._string = [of.string.tolist() for of in infostates]
+  def __init__(self, game: pyspiel.Game, histories: SpielHistories, *, eager: bool):
+    self.histories = histories
+    infostates = [find_infostates(game, histories, player, eager=eager) for player in (0, 1)]
+    self._time = find_times(game, histories, infostates)
+    self._known = [(of.waiting, of.of) for of in infostates]
+    self._string = [of.string for of in infostates]
     order = np.argsort(histories.parent, kind="stable")
-    starts = np.searchsorted(histories.parent[order], np.arange(len(histories) + 1))
+    starts = np.searchsorted(np.array(histories.parent)[order], np.arange(len(order) + 1))
     self._children, self._starts = order.tolist(), starts.tolist()
-    self._public = self._public_states(histories, time)
+    self._public = self._public_states()
 
-  def _public_states(self, histories: SpielHistories, time: np.ndarray) -> list[dict[int, int]]:
+  def _public_states(self) -> list[dict[int, int]]:
     """Returns the public states: for each time, the number of each history's."""
     # Two histories share a public state if a chain of histories leads from one to the other, each
     # of which some player cannot tell from the next, or if those below them do. Histories are
     # present from the time after their parent's move to their own; ends of the game are left out.
-    parent, alive = histories.parent, np.flatnonzero(histories.actor != TERMINAL)
-    arrival = np.where(parent >= 0, time[np.maximum(parent, 0)] + 1, 0)
-    parents, arrivals = parent.tolist(), arrival.tolist()
-    present: list[list[int]] = [[] for _ in range(int(time[alive].max(initial=0)) + 1)]
-    for index in alive.tolist():
+    parents, actors = self.histories.parent, self.histories.actor
+    arrivals = [self._time[parent] + 1 if parent >= 0 else 0 for parent in parents]
+    present: dict[int, list[int]] = defaultdict(list)
+    for index in np.flatnonzero(np.array(actors) != TERMINAL).tolist():
       for moment in range(arrivals[index], self._time[index] + 1):
         present[moment].append(index)
-    levels: list[dict[int, int]] = [{} for _ in present]
+    levels: list[dict[int, int]] = [{} for _ in range(len(present) + 1)]
     for moment in reversed(range(len(present))):
       above: dict[Any, Any] = {}
       for index in present[moment]:
         # While a history waits, whose turn it is has not been noticed.
         for known in enumerate(self.keys(index, moment)):
           above[root_of(above, known)] = root_of(above, index)
-      if moment + 1 < len(present):
-        for index, state in levels[moment + 1].items():
-          before = index if arrivals[index] <= moment else parents[index]
-          above[root_of(above, (2, state))] = root_of(above, before)
+      for index, state in levels[moment + 1].items():
+        before = index if arrivals[index] <= moment else parents[index]
+        above[root_of(above, (2, state))] = root_of(above, before)
       numbers: dict[Any, int] = {}
       for index in present[moment]:
         levels[moment][index] = numbers.setdefault(root_of(above, index), len(numbers))
@@ -105,13 +94,13 @@ class Timeline:
         target: Target = ("state", moment + 1, self._public[moment + 1][before])
         steps.append(Step(before, PASS, PASS, target, known, known))
         continue
-      actor = self._actor[before]
+      actor = self.histories.actor[before]
       for after in self._children[self._starts[before] : self._starts[before + 1]]:
-        action = self._action[after]
+        action = self.histories.action[after]
         moves = actor < CHANCE
         target = (
           ("end", actor, action if moves else PASS)
-          if self._actor[after] == TERMINAL
+          if self.histories.actor[after] == TERMINAL
           else ("state", moment + 1, self._public[moment + 1][after])
         )
         unit = replace_key(known, actor, (known[actor][0], action)) if moves else known
@@ -125,7 +114,7 @@ class Timeline:
 
   def first_actor(self, members: list[int], moment: int) -> int:
     """Returns who moves first: 0, 1 or `CHANCE`."""
-    return min(self._actor[h] for h in members if self._time[h] == moment)
+    return min(self.histories.actor[h] for h in members if self._time[h] == moment)
 
   def mover_learns(self, steps: list[Step], player: int) -> bool:
     """Says whether the mover learns something in private from its own move."""
@@ -145,7 +134,7 @@ class Timeline:
   def string_of(self, player: int, key: Key) -> str:
     """Returns the last information state string that an infostate has seen, "" for none."""
     string = self._string[player][key[0]]
-    return "" if string < 0 else self._strings[player][string]
+    return "" if string < 0 else self.histories.strings[player][string]
 
 
 def replace_key(keys: Keys, player: int, key: Key) -> Keys:
@@ -167,7 +156,7 @@ class SpielNode:
 
   actor: int  # 0, 1, `CHANCE` or `TERMINAL`
   parent: int  # -1 at the root
-  mover: int | None  # who moved to get here, None if nature did or at the root
+  mover: int  # who moved to get here, `CHANCE` at the root too
   # of infostates by key, ascending: the parent's unless one splits
   numbers: tuple[dict[Key, int], dict[Key, int]]
   # `[n0]` and `[n1]`, the number at the parent of what each comes from
@@ -189,12 +178,11 @@ class SpielNode:
 class PublicNodes:
   """The public states of a game and how they follow each other."""
 
-  def __init__(self, timeline: Timeline, action_names: dict[tuple[bool, int], str], budget: Budget):
+  def __init__(self, timeline: Timeline, budget: Budget):
     self.nodes: list[SpielNode] = []
     self.names: dict[int, list[str]] = {}
     self._timeline, self._budget = timeline, budget
-    self._action_names = action_names
-    self._first_unseen = 1 + max(action for _, action in action_names)
+    self._first_unseen = 1 + max(action for _, action in timeline.histories.action_names)
     self._queue: deque[tuple[int, int, list[int]]] = deque()
 
     moment, members = self._skip_private_deals()
@@ -203,11 +191,7 @@ class PublicNodes:
     while self._queue:
       node, moment, members = self._queue.popleft()
       steps = timeline.steps(members, moment)
-      movers = [p for p in (0, 1) if any(step.actor == p for step in steps)]
-      if movers:
-        self._move(node, steps, movers)
-      else:
-        self._reveal(node, steps)
+      self._expand(node, steps, [p for p in (0, 1) if any(step.actor == p for step in steps)])
 
   # The root.
 
@@ -237,21 +221,20 @@ class PublicNodes:
     weights = weights / self._scale
     weights[np.abs(weights - 1) < _RTOL] = 1.0
     actor = self._timeline.first_actor(members, moment)
-    self.nodes.append(SpielNode(actor, -1, None, numbers, ([], []), weights, prior))
+    self.nodes.append(SpielNode(actor, -1, CHANCE, numbers, ([], []), weights, prior))
     return prior
 
   # One public state.
 
-  def _move(self, node: int, steps: list[Step], movers: list[int]) -> None:
-    """Adds the edges of the first of `movers`, and what comes after them."""
-    player, later = movers[0], movers[1:]
-    numbers, decisions = self.nodes[node].numbers[player], self.nodes[node].decisions
+  def _expand(self, node: int, steps: list[Step], movers: list[int]) -> None:
+    """Adds the edges of the first of `movers`, of chance where there is none, and those below."""
+    player, later = [*movers, CHANCE][0], movers[1:]
     rows = []
     for step in steps:
-      if step.actor == player:
-        key = step.known[player]
-        decisions[numbers[key]] = self._timeline.string_of(player, key)
-      row: list[tuple] = [("unit", step.unit[player]), ("target", step.target)]
+      if step.actor == player < CHANCE:
+        key, here = step.known[player], self.nodes[node]
+        here.decisions[here.numbers[player][key]] = self._timeline.string_of(player, key)
+      row: list[tuple] = [("target", step.target), *[("unit", step.unit[p]) for p in movers[:1]]]
       # A player who is still to move has not seen this move: its infostates stay together.
       row += [("known", q, step.known[q]) for q in later if step.actor == q]
       rows.append(tuple(row))
@@ -260,34 +243,21 @@ class PublicNodes:
       chosen = [steps[i] for i in group]
       remaining = [q for q in later if any(step.actor == q for step in chosen)]
       reveals = len({s.target for s in chosen}) > 1 or any(s.actor == CHANCE for s in chosen)
-      if remaining or reveals or self._timeline.mover_learns(chosen, player):
+      if movers and (remaining or reveals or self._timeline.mover_learns(chosen, player)):
         moved = [
           dataclasses.replace(step, known=replace_key(step.known, player, step.unit[player]))
           for step in chosen
         ]
-        actor = remaining[0] if remaining else CHANCE
+        actor = [*remaining, CHANCE][0]
         child = self._add(node, actor, chosen, [step.known for step in moved], player)
-        if remaining:
-          self._move(child, moved, remaining)
-        else:
-          self._reveal(child, moved)
+        self._expand(child, moved, remaining)
       else:
         child = self._arrive(node, chosen, player)
-      edges.append((child, {s.action for s in chosen if s.actor == player}))
-    self._label(edges, chance=False)
+      shown = {s.action if s.actor == player else PASS for s in chosen}
+      edges.append((child, shown - {PASS} if movers else shown))
+    self._label(edges, chance=not movers)
 
-  def _reveal(self, node: int, steps: list[Step]) -> None:
-    """Adds the edges of a chance node, one for each public state that follows."""
-    by_target: dict[tuple, list[Step]] = {}
-    for step in steps:
-      by_target.setdefault(step.target, []).append(step)
-    edges = []
-    for chosen in by_target.values():
-      child = self._arrive(node, chosen, None)
-      edges.append((child, {s.action if s.actor == CHANCE else PASS for s in chosen}))
-    self._label(edges, chance=True)
-
-  def _arrive(self, node: int, steps: list[Step], mover: int | None) -> int:
+  def _arrive(self, node: int, steps: list[Step], mover: int) -> int:
     """Adds the public state, or the end of the game, that all `steps` lead to."""
     arrival = self._timeline.arrival(steps)
     keys = [self._timeline.keys(step.after, arrival) for step in steps]
@@ -309,7 +279,7 @@ class PublicNodes:
         name = f"{name} {unseen}" if unseen else name
         unseen += 1
       else:
-        name = self._action_names[chance, number]
+        name = self._timeline.histories.action_names[chance, number]
       self.nodes[child].label = number
       names = self.names.setdefault(number, [])
       if name not in names:
@@ -317,9 +287,7 @@ class PublicNodes:
 
   # One node.
 
-  def _add(
-    self, parent: int, actor: int, steps: list[Step], keys: list[Keys], mover: int | None
-  ) -> int:
+  def _add(self, parent: int, actor: int, steps: list[Step], keys: list[Keys], mover: int) -> int:
     """Adds the node to which `steps` lead, after which the players know `keys`."""
     node = self.nodes[parent]
     splits, numbers, above = [False, False], [], []
@@ -353,9 +321,9 @@ class PublicNodes:
       path_chance=node.path_chance,
     )
     child.shares_weights = not any(splits)
-    if mover is None or splits[1 - mover]:
+    if mover == CHANCE or splits[1 - mover]:
       self._weigh(child, steps, keys)
-    if mover is not None:
+    if mover < CHANCE:
       for step, key in zip(steps, keys):
         child.own_action[numbers[mover][key[mover]]] = step.unit[mover][1]
     if actor == TERMINAL:
@@ -377,8 +345,8 @@ class PublicNodes:
     there = inherited > 0
     ratios = weights[there] / inherited[there]
     constant = np.ptp(ratios) <= _RTOL * ratios.max()
-    if constant and (child.mover is None or abs(ratios[0] - 1) <= _RTOL):
-      if child.mover is None and abs(ratios[0] - 1) > _RTOL:
+    if constant and (child.mover == CHANCE or abs(ratios[0] - 1) <= _RTOL):
+      if child.mover == CHANCE and abs(ratios[0] - 1) > _RTOL:
         child.chance = float(ratios[0])
         child.path_chance *= child.chance
     else:
@@ -389,7 +357,7 @@ class PublicNodes:
     place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
     total = np.zeros((len(place[0]), len(place[1])))
     for history, key in zip(histories, keys):
-      total[place[0][key[0]], place[1][key[1]]] += self._timeline.nature[history]
+      total[place[0][key[0]], place[1][key[1]]] += self._timeline.histories.nature[history]
     return total
 
   def _average_payoff(self, steps: list[Step], keys: list[Keys], numbers) -> np.ndarray:
@@ -399,7 +367,7 @@ class PublicNodes:
     for step, key in zip(steps, keys):
       pair = place[0][key[0]], place[1][key[1]]
       ends.setdefault(pair, []).append(
-        (self._timeline.nature[step.after], self._timeline.payoff[step.after])
+        (self._timeline.histories.nature[step.after], self._timeline.histories.payoff[step.after])
       )
     payoff = np.zeros((len(place[0]), len(place[1])))
     for pair, outcomes in ends.items():

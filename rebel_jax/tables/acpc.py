@@ -7,7 +7,6 @@ peer's words in printable characters.
 """
 
 import contextlib
-import dataclasses
 import functools
 import re
 import selectors
@@ -115,68 +114,56 @@ class LineStream:
 
 
 VERSION = "VERSION:2.0.0"
-_TOKEN = re.compile(r"f|c|r\d{1,10}|/", re.ASCII)
-
-
-@dataclasses.dataclass(frozen=True)
-class MatchState:
-  """One line, its parts not read yet."""
-
-  position: int  # of who reads it
-  hand: int
-  betting: str  # such as `cr300c/`
-  cards: str  # such as `|AhKd/2s3s4s`, hole cards by position
-
-  def __str__(self) -> str:
-    return f"MATCHSTATE:{self.position}:{self.hand}:{self.betting}:{self.cards}"
 
 
 @checked
-def parse_line(line: str) -> MatchState:
-  """Splits a line of the dealer's, without its end."""
+def read_state(line: str, rules: Holdem) -> tuple[int, int, ChipTable]:
+  """Returns number, reader's seat and table of the hand that a line is of, every event checked."""
   found = re.fullmatch(r"MATCHSTATE:([01]):(\d{1,18}):([^:]*):([^:]*)", line, re.ASCII)
   if found is None:
     raise ValueError(
       f"line={short(line)} must be MATCHSTATE:position:hand:betting:cards, the position 0 or 1"
     )
-  return MatchState(int(found[1]), int(found[2]), found[3], found[4])
-
-
-@checked
-def parse_answer(line: str) -> tuple[MatchState, str]:
-  """Splits a player's answer, a state and `:` and an action, without its end."""
-  state, _, action = line.rpartition(":")
-  if line.count(":") != 5:
-    raise ValueError(f"line={short(line)} must be the state, a colon and an action")
-  return parse_line(state), action
-
-
-@checked
-def read_table(state: MatchState, rules: Holdem) -> ChipTable:
-  """Returns the hand that a state is of, every event checked."""
-  hands, *boards = state.cards.split("/")
+  position, number, text, cards = found.groups()
+  hands, *boards = cards.split("/")
   held = hands.split("|")
   if len(held) != 2:
-    raise ValueError(f"cards={short(state.cards)} must begin with both hands, | between them")
-  deck, table = rules.deck, ChipTable(rules)
-  for position, text in enumerate(held):
-    table.show(seat_of(rules, position), deck.parse(text) if text else None)
-  if table.hole_cards[seat_of(rules, state.position)] is None:
-    raise ValueError(f"cards={short(state.cards)} lack the hand of position {state.position}")
-  for token in split_actions("betting", state.betting, _TOKEN, "f, c, rN and /"):
-    if token == "/":
-      if not table.due:
-        raise ValueError(f"betting={short(state.betting)} has a / where a round is not over")
-      if table.round >= len(boards):
-        raise ValueError(f"cards={short(state.cards)} lack those after round {table.round + 1}")
-      table.apply(Deal(deck.parse(boards[table.round])))
-    else:
-      table.apply(read_action(token))
+    raise ValueError(f"cards={short(cards)} must begin with both hands, | between them")
+  deck, table, seat = rules.deck, ChipTable(rules), seat_of(rules, int(position))
+  for place, hand in enumerate(held):
+    table.show(seat_of(rules, place), deck.parse(hand) if hand else None)
+  if table.hole_cards[seat] is None:
+    raise ValueError(f"cards={short(cards)} lack the hand of position {position}")
+  board = deck.parse("".join(boards))
+  read_betting(table, "betting", text, r"f|c|r\d{1,10}", "f, c, rN and /", board, read_action)
+  return int(number), seat, table
+
+
+def read_betting(
+  table: ChipTable,
+  field: str,
+  text: str,
+  actions: str,
+  of: str,
+  board: tuple[int, ...],
+  read: Callable[[str], Move],
+) -> None:
+  """Applies actions, and / between rounds, to a table at the start of its hand; deals `board`."""
+  tokens = re.findall(f"{actions}|/", text, re.ASCII)
+  if "".join(tokens) != text:
+    raise ValueError(f"{field}={short(text)} must be of {of}")
+  for token in tokens:
+    if token == "/" and not table.due:
+      raise ValueError(f"{field}={short(text)} has a / where a round is not over")
+    table.apply(next_deal(table, board) if token == "/" else read(token))
+  # Where nobody can bet any more, / may be missing.
+  while len(table.board) < len(board) and table.due:
+    table.apply(next_deal(table, board))
+  shown = table.rules.deck.names(board)
   if table.due:
-    raise ValueError(f"betting={short(state.betting)} must end with / where cards are due")
-  if len(boards) > table.round:
-    raise ValueError(f"cards={short(state.cards)} are more than the betting has rounds")
-  return table
+    raise ValueError(f"board={shown!r} lacks cards that are due after {field}={short(text)}")
+  if len(table.board) < len(board):
+    raise ValueError(f"board={shown!r} has more cards than {field}={short(text)} has rounds")
 
 
 @checked
@@ -218,9 +205,10 @@ def write_cards(table: ChipTable, position: Player | None = None) -> str:
 
 
 @checked
-def write_state(table: ChipTable, hand: int, position: int) -> MatchState:
-  """Returns the state of a hand, where no cards are due, as a position sees it."""
-  return MatchState(position, hand, write_betting(table.events), write_cards(table, position))
+def write_state(table: ChipTable, hand: int, position: int) -> str:
+  """Returns the line of a hand, where no cards are due, as a position sees it."""
+  betting, cards = write_betting(table.events), write_cards(table, position)
+  return f"MATCHSTATE:{position}:{hand}:{betting}:{cards}"
 
 
 @checked
@@ -231,14 +219,6 @@ def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   values = "|".join(str(payoffs[seat]) for seat in seats)
   named = "|".join(names[seat] for seat in seats)
   return f"STATE:{hand}:{write_betting(table.events)}:{write_cards(table)}:{values}:{named}"
-
-
-def split_actions(field: str, text: str, token: re.Pattern[str], of: str) -> list[str]:
-  """Returns the actions of a text, which must be of nothing else; `of` is what they are."""
-  tokens = token.findall(text)
-  if "".join(tokens) != text:
-    raise ValueError(f"{field}={short(text)} must be of {of}")
-  return tokens
 
 
 _PAUSE = 0.1  # seconds between attempts to connect
@@ -302,9 +282,8 @@ def play_acpc(
     lines.send(VERSION)
     while len(chips) < MOST_HANDS and (line := lines.read()) is not None:
       with in_config_errors(f"the dealer sent {short(line)}", ValueError, raises=TableError):
-        state = parse_line(line)
-        seat, table = seat_of(rules, state.position), read_table(state, rules)
-        turn = follower.follow(state.hand, seat, table)
+        hand, seat, table = read_state(line, rules)
+        turn = follower.follow(hand, seat, table)
         won = [table.payoffs()[seat]] if table.is_over else []
       for number in won:
         chips.append(number)
@@ -432,7 +411,7 @@ class MatchDealer:
     while True:
       while table.due:
         table.apply(next_deal(table, hand.board))
-      states = [str(write_state(table, hand.number, seat_of(self.rules, seat))) for seat in (0, 1)]
+      states = [write_state(table, hand.number, seat_of(self.rules, seat)) for seat in (0, 1)]
       for player, state in zip(players, states):
         player.send(state)
       if table.actor is None:
@@ -444,7 +423,7 @@ class MatchDealer:
           raise TableError(f"{player.name} left")
       answered = f"{player.name} answered {short(answer)} in hand {hand.number}"
       with in_config_errors(answered, ValueError, raises=TableError):
-        said, action = parse_answer(answer)
-        if str(said) != state:
-          raise ValueError(f"it must begin with {short(state)}")
+        said, _, action = answer.rpartition(":")
+        if said != state:
+          raise ValueError(f"it must be {short(state)}, a colon and an action")
         table.apply(read_action(action), seat=table.actor)

@@ -6,6 +6,7 @@ more than a small deck.
 
 import abc
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -437,7 +438,8 @@ def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand:
   if hand is not None:
     lines.append(f"hand = {hand}")
   if names is not None:
-    lines.append(f"players = [{', '.join(_quoted(names[seat]) for seat in seats)}]")
+    quoted = json.dumps([names[seat] for seat in seats], ensure_ascii=False)  # as TOML has it
+    lines.append(f"players = {quoted}")
   finishing = [stack + payoffs[seat] for stack, seat in zip(stacks, seats)]
   lines.append(f"finishing_stacks = {finishing}")
   return "\n".join(lines) + "\n"
@@ -465,10 +467,3 @@ def _actions(table: ChipTable) -> list[str]:
         actions.append(f"{player} {'f' if isinstance(event, Fold) else 'cc'}")
     again.apply(event)
   return actions if shown or table.folded is not None else actions + shows
-
-
-def _quoted(text: str) -> str:
-  """Returns a text as TOML writes it."""
-  if not text.isprintable():
-    raise ValueError(f"names={text!r} must be of characters that can be printed")
-  return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

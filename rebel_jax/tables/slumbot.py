@@ -14,7 +14,7 @@ from typing import Any
 from games.arrays import Player, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config import in_config_errors
-from rebel_jax.tables.acpc import HandFollower, TableError, split_actions, within
+from rebel_jax.tables.acpc import HandFollower, TableError, read_betting, within
 from rebel_jax.tables.chips import (
   Call,
   ChipPlayer,
@@ -23,11 +23,9 @@ from rebel_jax.tables.chips import (
   Move,
   RaiseTo,
   make_rules,
-  next_deal,
   seat_of,
 )
 
-_TOKEN = re.compile(r"k|c|f|b\d{1,10}|/", re.ASCII)
 _MAX_REPLY = 1_000_000  # bytes
 
 
@@ -43,31 +41,17 @@ def write_move(table: ChipTable, move: Move) -> str:
 @checked
 def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
   """Applies the actions of a string to a table at the start of its hand; deals the `board`."""
-  for token in split_actions("action", text, _TOKEN, "k, c, f, bN and /"):
-    if token == "/":
-      if not table.due:
-        raise ValueError(f"action={short(text)} has a / where a round is not over")
-      table.apply(next_deal(table, board))
-    else:
-      table.apply(_read_move(table, token))
-  shown = table.rules.deck.names(board)
-  # Where nobody can bet any more, / may be missing.
-  while len(table.board) < len(board) and table.due:
-    table.apply(next_deal(table, board))
-  if table.due:
-    raise ValueError(f"board={shown!r} lacks cards that are due after action={short(text)}")
-  if len(table.board) < len(board):
-    raise ValueError(f"board={shown!r} has more cards than action={short(text)} has rounds")
 
-
-def _read_move(table: ChipTable, token: str) -> Move:
-  if token == "f":
-    return Fold()
-  if token in "kc":
+  def read(token: str) -> Move:
+    if token == "f":
+      return Fold()
+    if token[0] == "b":
+      return RaiseTo(table.round_began_at + int(token[1:]))
     if table.actor is not None and (token == "c") != table.may_fold:
       raise ValueError(f"action={token!r} must be {'c' if table.may_fold else 'k'} here")
     return Call()
-  return RaiseTo(table.round_began_at + int(token[1:]))
+
+  read_betting(table, "action", text, r"k|c|f|b\d{1,10}", "k, c, f, bN and /", board, read)
 
 
 @checked

@@ -164,8 +164,9 @@ def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
 def with_gadget(algorithm: Algorithm, gadget: Gadget) -> Algorithm:
   """Solves subgames that the opponent enters as `gadget` says: safe subgame solving.
 
-  `solve` then needs `alternatives`, what the opponent is promised. Maxmargin, Resolve and
-  Distributional are gadgets; Reach and Estimate are other alternatives for them.
+  `solve` then needs `alternatives`, what the opponent is promised. Maxmargin and
+  Resolve are gadgets, `solvers.contrib.Distributional` too; Reach and Estimate are other
+  alternatives for them.
 
   Raises:
     ValueError: `algorithm` is not of the CFR family, or `gadget.searcher` is not a player.

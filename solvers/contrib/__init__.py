@@ -4,11 +4,13 @@ from solvers.contrib.continuations.extended import Extended, with_continuations
 from solvers.contrib.continuations.pair_values import pair_values
 from solvers.contrib.continuations.policies import biased_policy, grown_continuations, leaf_tables
 from solvers.contrib.continuations.round_search import search_rounds
+from solvers.contrib.distributional import Distributional
 from solvers.contrib.infostate_values import infostate_values
 from solvers.contrib.local_best_response import (
   LBRValue,
   TreeStrategy,
   local_best_response_value,
+  local_response,
 )
 from solvers.contrib.parameters.affine_trees import AffineTrees, affine_trees
 from solvers.contrib.parameters.optimise import Optimum, optimise
@@ -18,6 +20,7 @@ from solvers.contrib.warm_start_length import warm_start_length
 
 __all__ = [
   "AffineTrees",
+  "Distributional",
   "Extended",
   "LBRValue",
   "Optimum",
@@ -29,6 +32,7 @@ __all__ = [
   "infostate_values",
   "leaf_tables",
   "local_best_response_value",
+  "local_response",
   "optimise",
   "pair_values",
   "search_rounds",

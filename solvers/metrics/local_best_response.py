@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.arrays import check_fields
-from games.game import CHANCE
+from games.game import CHANCE, Game
 from games.pairs import compatible_mass, holds, most_hands_per_card
 from games.poker import Holdem, betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck
@@ -308,13 +308,12 @@ def local_best_response(
   equity = Equity(game, max_runouts=max_runouts, seed=seed)
   if strategy.tree is not None:
     check_tree_of(game, strategy.tree)
-  rng, dealer = np.random.default_rng(seed), game.pairs()
-  recorder = HandRecorder(game, PotShares(game))
+  rng, recorder = np.random.default_rng(seed), HandRecorder(game, PotShares(game))
   won: list[list[tuple[float, float]]] = [[], []]
   try:
     for number in range(num_hands):
       seat = number % 2
-      won[seat].append(_play(game, dealer, strategy, rules, equity, recorder, seat, rng))
+      won[seat].append(_play(game, strategy, rules, equity, recorder, seat, rng))
       if progress is not None:
         progress(number + 1, num_hands)
   except KeyboardInterrupt:
@@ -337,38 +336,49 @@ def _result(game: Holdem, won: list[list[tuple[float, float]]]) -> LBRResult:
   )
 
 
-def _play(
-  game, dealer, strategy: Strategy, rules, equity, recorder: HandRecorder, seat: int, rng
-) -> tuple[float, float]:
-  """Plays one hand with LBR in `seat`; returns what it won, and the same by AIVAT."""
-  prior, state = np.asarray(game.prior(), float), game.initial_state()
+def play_against(
+  game: Game, strategy: Strategy, seat: int, rng: np.random.Generator, respond: Callable[..., int]
+) -> tuple[tuple[int, ...], np.ndarray, list[int], np.ndarray]:
+  """Plays a game; returns its actions, its end `[S]`, infostates, and the agent's range `[H]`."""
   history: tuple[int, ...] = ()
-  rows: dict[tuple[int, ...], np.ndarray] = {}
-  infostates = dealer.deal(prior, 0, rng)
-  reach = prior[1 - seat].copy()
-  free = (reach > 0).astype(float)
+  reach, state = np.asarray(game.prior(), float)[1 - seat], game.initial_state()
+  infostates = game.deal(rng)
   strategy.start()
   while (actor := int(game.actor(state[None])[0])) <= CHANCE:
     if actor == seat:
-      actions = rules.moves(game, state)
-      values = move_values(
-        game, state, reach, free, lambda a: np.asarray(strategy.rows((a,)), float)[FOLD],
-        equity, actions,
-      )  # fmt: skip
-      chosen = np.array(actions)[best_actions(game, values)]
-      for legal in np.flatnonzero(game.legal_actions(state[None])[0]).tolist():
-        rows[*history, legal] = (chosen == legal).astype(float)
-      action = int(chosen[infostates[seat]])
+      action = respond(history, state, reach, infostates[seat])
     elif actor == 1 - seat:
       action = strategy.act(infostates[actor], rng)
       reach = reach * np.asarray(strategy.rows(), float)[action]
     else:
       action = game.sample_chance(state, infostates, rng)
-      seen = game.chance(state[None], np.array([action]))[1][0, 1 - seat]
-      reach, free = reach * seen, free * seen
+      reach = reach * game.chance(state[None], np.array([action]))[1][0, 1 - seat]
     strategy.observe(action)
     history = (*history, int(action))
     state = game.next_states(state[None], np.array([action]))[0]
+  return history, state, infostates, reach
+
+
+def _play(
+  game: Holdem, strategy: Strategy, rules, equity, recorder: HandRecorder, seat: int, rng
+) -> tuple[float, float]:
+  """Plays one hand with LBR in `seat`; returns what it won, and the same by AIVAT."""
+  rows: dict[tuple[int, ...], np.ndarray] = {}
+  possible = np.asarray(game.prior())[1 - seat] > 0
+
+  def respond(history, state, reach, hand):
+    actions = rules.moves(game, state)
+    free = possible & ~np.isin(game.hole_cards, game.dealt(state[None])[0]).any(axis=1)
+    values = move_values(
+      game, state, reach, free.astype(float),
+      lambda a: np.asarray(strategy.rows((a,)), float)[FOLD], equity, actions,
+    )  # fmt: skip
+    chosen = np.array(actions)[best_actions(game, values)]
+    for legal in np.flatnonzero(game.legal_actions(state[None])[0]).tolist():
+      rows[*history, legal] = (chosen == legal).astype(float)
+    return int(chosen[hand])
+
+  history, state, infostates, _ = play_against(game, strategy, seat, rng, respond)
   told = (None, infostates[1]) if seat == 0 else (infostates[0], None)
   better = aivat(recorder.record(history, told, rows))
   return game.payoff(state, infostates) * (1 - 2 * seat) + 0.0, better

@@ -59,7 +59,7 @@ def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
 def measure(
   programs: Programs, tree: PublicTree, policy: Any, beliefs: Any, locked: Any = None, **static: Any
 ) -> Any:
-  """Returns the measure of a policy, or of each of a batch, by `programs` of an `each_row`."""
+  """Returns the measure of a policy, or of each of a batch, by `programs` of `_by_rows`."""
   check_is_tree(tree)
   # Arrays become JAX's inside the program: outside, that is a program of its own.
   policy, beliefs = (
@@ -87,8 +87,8 @@ def measure(
     return programs[work](tree, policy, beliefs, lock, **static)
 
 
-def each_row(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Returns `function` of a tree, a policy, beliefs and a lock, over rows where one has them."""
+def _by_rows(function: Callable[..., Any], **arguments: Any) -> Programs:
+  """Returns programs of a tree, a policy, beliefs and a lock, over rows where one has them."""
 
   @functools.wraps(function)
   def mapped(tree, policy, beliefs, lock, **static):
@@ -98,7 +98,7 @@ def each_row(function: Callable[..., Any]) -> Callable[..., Any]:
     one = functools.partial(function, **static)
     return (jax.vmap(one, axes) if 0 in axes else one)(tree, policy, beliefs, lock)
 
-  return mapped
+  return Programs(mapped, **arguments)
 
 
 def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = None) -> jax.Array:
@@ -121,12 +121,10 @@ def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = 
   return measure(_payoffs, tree, policy, beliefs)
 
 
-def _expected_values(tree, policy, beliefs, lock):
+@_by_rows
+def _payoffs(tree, policy, beliefs, lock):
   problem = make_problem(tree, beliefs)
   return policy_values(problem, problem.split(policy))
-
-
-_payoffs = Programs(each_row(_expected_values))
 
 
 class BestResponse(NamedTuple):
@@ -170,7 +168,8 @@ def best_response(
   return measure(_responses, tree, policy, beliefs, locked, player=int(player))
 
 
-def _best_response(tree, policy, beliefs, lock, *, player):
+@functools.partial(_by_rows, static_argnames="player")
+def _responses(tree, policy, beliefs, lock, *, player):
   problem = make_problem(tree, beliefs, lock=lock)
   levels = problem.split(policy)
   opponent = problem.own_reach(levels, 1 - player)
@@ -180,9 +179,6 @@ def _best_response(tree, policy, beliefs, lock, *, player):
     response[i] = choose(problem.moves_at(i, player), response[i], levels[i])
   values = per_unit_of_mass(sweep.root, problem.root_mass[player])
   return BestResponse(values, join_levels(tuple(response)))
-
-
-_responses = Programs(each_row(_best_response), static_argnames="player")
 
 
 def best_response_values(
@@ -196,18 +192,16 @@ def best_response_values(
   return measure(_best_worths, tree, policy, beliefs, locked)
 
 
-def _best_worth(tree, policy, beliefs, lock):
+@_by_rows
+def _best_worths(tree, policy, beliefs, lock):
   problem = make_problem(tree, beliefs, lock=lock)
   return _worth(problem, None, problem.both_reach(problem.split(policy)))
 
 
-def _exploitability(tree, policy, beliefs, lock):
+@_by_rows
+def _exploitabilities(tree, policy, beliefs, lock):
   problem = make_problem(tree, beliefs, lock=lock)
   return exploitability_of(problem, problem.split(policy))
-
-
-_best_worths = Programs(each_row(_best_worth))
-_exploitabilities = Programs(each_row(_exploitability))
 
 
 def _worth(problem: Any, own: Levels | None, reach: tuple[Levels, Levels]) -> jax.Array:

@@ -30,7 +30,8 @@ class Alternatives:
   Attributes:
     value: `[H]` expected payoff to the opponent for each of its root infostates, the other's
       infostate drawn from the root beliefs; not the counterfactual value.
-    spread: `[H]` standard deviation of that promise, for `Distributional`; None if it is exact.
+    spread: `[H]` standard deviation of that promise, for `contrib.Distributional`; None if it is
+      exact.
     player: the opponent, 0 or 1, where that is known; static.
     beliefs: `[H]` what the opponent is believed to hold, for `ContinualResolve`; None for the
       root beliefs.

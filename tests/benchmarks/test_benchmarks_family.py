@@ -63,7 +63,7 @@ def test_a_table_holds_the_points_that_were_asked_for(capsys, tmp_path):
   rows = [row | {"algorithm": "a"}, row | {"algorithm": "b", "game": "leduc"}]
   lines = tmp_path / "rows.jsonl"
   lines.write_text("\n".join(json.dumps(row) for row in rows))
-  family.main(family.Options("discounts", rows=lines, table=(16, 8, 32)))
+  family.main("discounts", rows=lines, table=(16, 8, 32))
   printed = capsys.readouterr().out.splitlines()
   assert printed == [
     "| algorithm | kuhn, 16 | kuhn, 8 | leduc, 16 | leduc, 8 |",

@@ -51,7 +51,7 @@ def test_a_program_that_ends_with_an_error_says_so(capsys, monkeypatch):
     raise subprocess.CalledProcessError(1, command)
 
   monkeypatch.setattr(subprocess, "run", run)
-  compiled.main(compiled.Options(programs=("solve kuhn",)))
+  compiled.main(programs=("solve kuhn",))
   row = json.loads(capsys.readouterr().out)
   assert row["not_compiled_in_seconds"] == 300
   assert "exit status 1" in row["why"]

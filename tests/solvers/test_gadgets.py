@@ -10,7 +10,8 @@ import pytest
 import games
 import solvers
 from benchmarks.studies import family_parts
-from solvers import Alternatives, Distributional, Maxmargin
+from solvers import Alternatives, Maxmargin
+from solvers.contrib import Distributional
 from solvers.search.batch import search_batch
 from tests.sentences import refused
 from tests.solvers.test_resolving import coin_toss, known_of
@@ -22,7 +23,7 @@ def test_the_mean_of_a_sigmoid(x64):
   from scipy.special import expit
   from scipy.stats import norm
 
-  from solvers.algorithms.gadgets import mean_sigmoid
+  from solvers.contrib.distributional import mean_sigmoid
 
   centres, widths = (-30.0, -3.0, -0.2, 0.0, 1.0, 12.0), (0.0, 0.01, 0.3, 0.99, 1.01, 4.0, 60.0)
   pairs = np.array(list(itertools.product(centres, widths)))

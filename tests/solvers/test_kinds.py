@@ -85,7 +85,7 @@ OWN = {
 CLASSES = (
   games.CoinToss, games.ConnectFour, games.Go, games.LeducPoker, games.LiarsDice, games.MatrixGame,
   games.RiverEndgame, games.SmallHoldem, games.TurnEndgame, solvers.ContinualResolve,
-  solvers.Distributional, solvers.GTCFR, metrics.HandRecorder, metrics.LBRRules, solvers.Maxmargin,
+  contrib.Distributional, solvers.GTCFR, metrics.HandRecorder, metrics.LBRRules, solvers.Maxmargin,
   solvers.Placer, metrics.PotShares, solvers.Resolve, contrib.TreeStrategy,
 )  # fmt: skip
 METHODS = (FAMILY.at, solvers.Placer(TREE).follow, solvers.Placer(TREE).places)
@@ -286,9 +286,9 @@ REFUSED = [
   (lambda: poker.BetSizes((((1.0,),),), add_all_in=np.inf), "add_all_in=inf must be a number from"),
   (lambda: make_sampler(GAME, rows=0, width=3), "rows=0 must be an integer of at least 1"),
   (lambda: make_sampler(TREE, rows=9), "game must be a whole tree without rows"),
-  (lambda: metrics.local_response(GAME, STRATEGY, len, depth=0), "depth=0 must be an integer of"),
+  (lambda: contrib.local_response(GAME, STRATEGY, len, depth=0), "depth=0 must be an integer of"),
   (
-    lambda: metrics.local_response(games.make("scotland_yard"), STRATEGY, len),
+    lambda: contrib.local_response(games.make("scotland_yard"), STRATEGY, len),
     "game=scotland_yard hides moves",
   ),
   (

@@ -8,7 +8,8 @@ import pytest
 
 import games
 import solvers
-from solvers import Distributional, Maxmargin, Resolve
+from solvers import Maxmargin, Resolve
+from solvers.contrib import Distributional
 from tests.random_game import RandomGame
 from tests.trees import children_of, random_policy
 

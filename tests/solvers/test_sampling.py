@@ -15,7 +15,7 @@ import solvers
 from benchmarks.studies import large_dice
 from games.poker.lines import make_lines
 from solvers import solve_boards, tuning
-from solvers.contrib import TreeStrategy
+from solvers.contrib import TreeStrategy, local_response
 from solvers.contrib.sampling.mccfr import MCCFR, solve_sampled
 from solvers.contrib.sampling.public_chance import (
   SampledBoards,
@@ -25,7 +25,6 @@ from solvers.contrib.sampling.public_chance import (
 )
 from solvers.contrib.sampling.strategy import WalkedStrategy
 from solvers.contrib.sampling.traversal import make_sampler, table_policy, traverse
-from solvers.metrics import local_response
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import AXIS, make_parted_problem
 from solvers.sweeps.problem import choose, make_problem
@@ -230,6 +229,10 @@ def added(sampler, algorithm, state, keys):
 def test_periods_weigh_updates(learned, x64):
   sampler, algorithm, run = learned
   assert run.nodes == int(run.state.periods) * 1_000 + int(run.state.nodes) > 4_000
+  settings = {"num_iterations": 200, "key": jax.random.key(1), "algorithm": algorithm}
+  start = jax.tree.map(jnp.copy, run.state)
+  assert solve_sampled(sampler, state=start, **settings).nodes > run.nodes
+  assert start.regret.is_deleted()  # tables are not copied
   keys = jax.random.split(jax.random.key(1), 20)
   once, often = (
     added(sampler, algorithm, run.state._replace(periods=jnp.int32(n)), keys) for n in (0, 6)

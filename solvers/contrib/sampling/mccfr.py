@@ -167,7 +167,8 @@ def solve_sampled(
       number is left out.
     key: of the samples.
     algorithm: what is sampled, and how it is weighed.
-    state: of a run to go on from; None to begin.
+    state: of a run to go on from, whose arrays are used up: copy them to go on from there twice;
+      None to begin.
 
   Returns:
     The average policy, the number of nodes, and the state.
@@ -176,7 +177,8 @@ def solve_sampled(
     ValueError: an argument is not as above.
   """
   sampler = tree if isinstance(tree, Sampler) else make_sampler(tree)
-  state = algorithm.init(sampler) if state is None else state
+  if state is None:  # of arrays apart, since each is donated
+    state = jax.tree.map(jnp.copy, algorithm.init(sampler))
   run = _run[work_on_trees()]
   state, policy = run(sampler, state, key, num_iterations // 2, algorithm=algorithm)
   nodes = int(state.periods) * (algorithm.period or _LARGE) + int(state.nodes)
@@ -197,4 +199,4 @@ def _traversals(sampler, state, key, number, *, algorithm):
   return state, problem.join(problem.normalise(problem.split(state.average)))
 
 
-_run = Programs(_traversals, static_argnames="algorithm")
+_run = Programs(_traversals, static_argnames="algorithm", donate_argnames="state")
