@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 import solvers
-from benchmarks import batch_solve, figures, first_use, poker, scaling, table2, tabular, timing
+from benchmarks import (
+  batch_solve,
+  figures,
+  first_use,
+  match,
+  poker,
+  scaling,
+  table2,
+  tabular,
+  timing,
+)
 from benchmarks.studies import poker as poker_study
 from games.poker import Deck
 from rebel_jax import evaluate, flags
@@ -126,6 +136,17 @@ def test_a_first_use(capsys, monkeypatch):
 
 def lines(capsys):
   return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.slow
+def test_matches(capsys):
+  match.main(match.Options(games=40, iterations=8))
+  rows = lines(capsys)
+  assert [row["opponent"] for row in rows] == list(match.OPPONENTS)
+  assert all(row["games"] == 40 for row in rows)
+  assert rows[0]["mean"] > 0.1  # uniform play loses to almost anyone
+  with pytest.raises(ConfigError, match="opponents='nobody' is unknown"):
+    match.main(match.Options(opponents=("nobody",)))
 
 
 @pytest.mark.slow
