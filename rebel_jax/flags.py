@@ -121,18 +121,13 @@ def agent_settings(options: Any, search: Search) -> dict[str, Any]:
   return {name: getattr(options, name) for name in search.agent_options if hasattr(options, name)}
 
 
-def take_any_text() -> None:
-  """Lets standard streams write escapes for what they cannot show, and read what is no text."""
-  for stream in (sys.stdin, sys.stdout, sys.stderr):
-    if isinstance(stream, io.TextIOWrapper):
-      stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
-
-
 def command(
   body: Callable[[], int | None], *, is_process: bool = True, interrupted: str = "\ninterrupted"
 ) -> int:
   """Runs a command and returns its exit code; what ends it says one sentence on standard error."""
-  take_any_text()
+  for stream in (sys.stdin, sys.stdout, sys.stderr):  # which may not show or hold all text
+    if isinstance(stream, io.TextIOWrapper):
+      stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
   if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while it was loaded
     signal.signal(signal.SIGINT, signal.default_int_handler)
   if is_process:

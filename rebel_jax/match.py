@@ -75,7 +75,17 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   for name, policy in policies.items():
     settings = flags.agent_settings(options, policy.config.search)
     searchers[name] = make_searcher(policy, seed=options.seed, num_games=_SIDE_BY_SIDE, **settings)
-  game = _game_of(options, searchers)
+  if not searchers:
+    raise allowed.ConfigError(
+      f"a={options.a!r} and b={options.b!r} are no networks; one of the two must be, for it says "
+      "which game is played"
+    )
+  game, *others = (searcher.game for searcher in searchers.values())
+  if not all(same_rules(game, other) for other in others):
+    raise allowed.ConfigError(
+      f"a={options.a!r} plays {game!r} and b={options.b!r} plays {others[0]!r}; both must play the "
+      "same game"
+    )
   makers = [_maker(name, searchers.get(name), game) for name in names]
   # Those have a policy that is known for all that they could hold.
   known = [n for n, name in enumerate(names) if isinstance(searchers.get(name), Searcher)]
@@ -128,22 +138,6 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     "seconds": round(time.monotonic() - began, 3),
     "device": jax.devices()[0].device_kind,
   }
-
-
-def _game_of(options: Options, searchers: dict[str, Any]) -> Game:
-  """Returns the game that is played."""
-  if not searchers:
-    raise allowed.ConfigError(
-      f"a={options.a!r} and b={options.b!r} are no networks; one of the two must be, for it says "
-      "which game is played"
-    )
-  known = [searcher.game for searcher in searchers.values()]
-  if not same_rules(known[0], known[-1]):
-    raise allowed.ConfigError(
-      f"a={options.a!r} plays {known[0]!r} and b={options.b!r} plays {known[-1]!r}; both must play "
-      "the same game"
-    )
-  return known[0]
 
 
 def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], Seat]:

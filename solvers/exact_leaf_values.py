@@ -33,7 +33,6 @@ class SolveBelow:
   """The function that answers queries; equal settings are equal, so it is traced once."""
 
   # Its params are the `LeafGroup`s of a tree; of a stack, its subgames and which each leaf has.
-
   algorithm: Algorithm
   num_iterations: int
   stacked: bool = False
@@ -178,17 +177,15 @@ def exact_leaf_values(
 ) -> ExactLeafValues:
   """Makes the oracle for depth-limited solving: leaf values from solving the rest of the game.
 
-  Whenever `solve` asks about its leaves, the whole subgame below each of them is solved at the
-  beliefs of the query, and the traverser's expected values under the average policy of that solve
-  are returned. For sound CFR-AVG (ReBeL, appendix I) the subgames are solved at the beliefs of
-  the average policies and that average is valued at those of the current ones. Leaves of equal
-  public states share a subtree, and subtrees of equal shape are solved together.
+  Whenever `solve` asks, the subgame below each leaf is solved at the beliefs of the query, and the
+  traverser's values under the average policy of that solve are returned. For sound CFR-AVG (ReBeL,
+  appendix I) subgames are solved at the beliefs of the average policies and valued at the current
+  ones. Leaves of equal public states share a subtree.
 
   Args:
-    game: the rules that the tree was built from. Its public states must say all that matters
-      below them: two histories with equal states have the same future.
-    algorithm: solves the subgames; None for `discounted_cfr()`, the most
-      exact of the family after equally many iterations (docs/results/family.md).
+    game: the rules of the tree. Equal public states have the same future.
+    algorithm: solves the subgames; None for `discounted_cfr()`, the most exact of the family after
+      equally many iterations (docs/results/family.md).
     num_iterations: of that solver, for each query; one player's update is one iteration.
 
   Returns:

@@ -59,7 +59,6 @@ class TracedLeafValues:
   """A leaf function as its programs for either traverser; equal where these are the same."""
 
   # So closures made anew, as by a notebook's cell, share compiled solvers.
-
   key: tuple[Any, ...]
   two_beliefs: bool
   programs: tuple[Callable, ...] = dataclasses.field(compare=False)

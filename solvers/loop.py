@@ -108,12 +108,14 @@ def _ask(problem: Any, algorithm: Algorithm, evaluate: Evaluate | None, state: A
   return None if evaluate is None else evaluate(algorithm.leaf_query(problem, state, player))
 
 
-def until(run: Callable[[int], Any], target, most: int, progress, size: int = 0) -> Any:
+def until(
+  run: Callable[[int], Any], target, most: int, progress, size: int = 0, done: int = 0
+) -> Any:
   """Calls `run` for a few seconds at a time until its solution is within the target at a look."""
-  # Where its tables are of a `size` in bytes that makes iterations slow, the first two say how
-  # slow.
+  # Iterations are counted from `done` on. Where tables are of a `size` in bytes that makes
+  # iterations slow, the first two say how slow.
   least = FIRST if size < 2**25 else 2
-  done, look, gap, piece = 0, 0, float("inf"), least
+  look, gap, piece = done, float("inf"), least
   while done < most and not (done == look and gap <= (target or 0)):
     step = most if target is None else before_next_look(done, most, max, min)
     look = done + step if done == look else look

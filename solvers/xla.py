@@ -26,15 +26,9 @@ from games.public_tree import PublicTree
 from solvers import tuning, validation
 
 __all__ = [
-  "Programs",
-  "Work",
-  "num_cores",
-  "quickly",
-  "return_memory",
-  "run_ahead",
-  "work_of_solving",
+  "Programs", "Work", "num_cores", "quickly", "return_memory", "run_ahead", "work_of_solving",
   "work_on_trees",
-]
+]  # fmt: skip
 
 
 class Work(enum.Enum):

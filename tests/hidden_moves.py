@@ -8,7 +8,7 @@ from jax import lax
 
 import solvers
 from solvers import loop
-from solvers.growing.insertion.problem import inserted_problem, with_hidden_moves
+from solvers.growing.insertion.problem import inserted_problem
 from solvers.growing.insertion.tree import insert, plant
 from solvers.sweeps.levels import join_levels
 from tests import harness
@@ -41,7 +41,7 @@ class Solved:
 
 @functools.partial(harness.fast_to_compile, static_argnames="game")
 def _solve(game, tree, beliefs, num_iterations):
-  problem = with_hidden_moves(inserted_problem(tree, beliefs))
+  problem = inserted_problem(tree, beliefs)
   algorithm = solvers.cfr_plus(averaging=1, alternating=False)
   nothing = jnp.zeros((tree.capacity, game.num_infostates))
   end = loop.run(problem, algorithm, lambda query: nothing, num_iterations)

@@ -7,7 +7,6 @@ draw     --lines FILE ...: what these printed
 """
 
 import dataclasses
-import functools
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -23,13 +22,13 @@ from benchmarks.figures import Lines, draw_lines, read_rows
 from benchmarks.measurements import Run
 from games.poker import Holdem, in_units
 from rebel_jax import devices
-from rebel_jax.config import Config, get_preset
+from rebel_jax.config.config import Config
+from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs.metrics import losses as losses_of
 from rebel_jax.training.setup import make_subgames
 from solvers.contrib.search_leaf_values import search_leaf_values
-from solvers.search import make_searching_agent
-from solvers.search.playthroughs import searching_policy
+from solvers.search.playthroughs import make_searching_agent, searching_policy
 
 VARIANTS: dict[str, dict[str, Any]] = {
   "self-play value net": {"policy_network": False},
@@ -53,8 +52,14 @@ CHOICES: dict[str, dict[str, Any]] = {
 def say(variant: str, game: Holdem, exploitability: float, **figures: Any) -> None:
   """Prints one JSON line."""
   units = in_units(game, exploitability)
-  chips, pot = map(timing.significant, (units.chips, units.pot))
-  timing.say("poker_learning", variant=variant, chips=chips, pot=pot, **figures)
+  row = {
+    "benchmark": "poker_learning",
+    **timing.environment(),
+    "variant": variant,
+    "chips": timing.significant(units.chips),
+    "pot": timing.significant(units.pot),
+  }
+  timing.say(row | figures)
 
 
 def make_game(config: Config) -> Holdem:
@@ -80,16 +85,19 @@ def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, belo
   game = make_game(config)
   subgames = make_subgames(config, game)
   oracle, params = search_leaf_values(game, subgames, num_iterations=below)
-  algorithm = solvers.make_algorithm(config.rebel.eval_algorithm)
+  algorithm = timing.make_algorithm("eval_algorithm", config.rebel.eval_algorithm)
   agent = make_searching_agent(
     game, subgames, algorithm=algorithm, leaf_values=oracle, average_last=True
   )
   for number in iterations:
-    search = functools.partial(
-      searching_policy, agent, params=params, num_playthroughs=playthroughs, num_iterations=number,
+    start = time.perf_counter()
+    policy = searching_policy(
+      agent,
+      params=params,
+      num_playthroughs=playthroughs,
+      num_iterations=number,
       key=jax.random.key(0),
-    )  # fmt: skip
-    policy, seconds, _ = timing.timed(search)
+    )
     value = float(solvers.exploitability(agent.tree, jnp.asarray(policy)))
     say(
       "perfect values",
@@ -98,7 +106,7 @@ def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, belo
       iterations=number,
       playthroughs=playthroughs,
       iterations_below=below,
-      seconds=timing.significant(seconds, 3),
+      seconds=timing.significant(time.perf_counter() - start, 3),
     )
 
 

@@ -39,20 +39,7 @@ class ChainSearcher:
     num_games: Positive = 1,
     seed: int = 0,
   ):
-    """Prepares the searches; the first one compiles.
-
-    Args:
-      policy: from `rebel_jax.load`, of a run whose searches grow trees.
-      simulations: of each search; None for half of the run's `eval_iterations`.
-      per_update: simulations for each update of both players; None for one.
-      num_games: how many decisions one compiled call has room for.
-      seed: not looked at: agents have seeds of their own.
-
-    Raises:
-      ConfigError: the run's searches do not grow trees, settings do not go together, or the game's
-        tree is too large to be written out.
-      ValueError: a number is not allowed.
-    """
+    """Prepares searches, by default with half of the run's `eval_iterations` as simulations."""
     self._room = num_games
     config = checked_numbers(policy).config
     search = make_search(config, evaluation=True, simulations=simulations, per_update=per_update)
@@ -170,9 +157,7 @@ class AverageSearcher:
   @checked
   def agent(self, *, seed: int = 0) -> PolicyPlayer:
     """Returns an agent that plays so."""
-    player = PolicyPlayer(self.tree, self.policy, seed=seed)
-    player.game = self.game
-    return player
+    return PolicyPlayer(self.tree, self.policy, seed=seed, game=self.game)
 
 
 __all__ = [

@@ -9,6 +9,7 @@ hold'em are made where play leads, and their searches keep to a time.
 
 import dataclasses
 import functools
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ import numpy as np
 from games import CHANCE, PADDING, PublicTree
 from games.arrays import checked
 from games.poker import Holdem, betting
-from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at
+from rebel_jax.agents.dealer import Move, SearchingSeat, child_after, choices_at
 from rebel_jax.agents.range_grids import Decision
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config import ConfigError, check_algorithm
@@ -136,8 +137,7 @@ class Searcher:
     self._leaf_values = NetworkLeafValues(make_network(config, self.game))
     self._network = make_search_policy(config, self.game)
     self._stages, self._rooms = self._subgames(policy, depth)
-    self._limits = [self.num_iterations] * len(self._stages)
-    self._paces: dict[int, SearchPace] = {}
+    self._paces = [SearchPace()] * len(self._stages)
 
   def _subgames(
     self, policy: Policy, depth: int | str | None
@@ -198,8 +198,8 @@ class Searcher:
     self._key, key = jax.random.split(self._key)
     algorithm = self._algorithm
     if iterations is None and self._average:
-      iterations = self._limits[number]
-    most = self._limits[number] if iterations is None else iterations
+      iterations = self.limit(number)
+    most = self.limit(number) if iterations is None else iterations
     stops = np.asarray(sample_stop(key, (lanes,), most, algorithm.averaging, algorithm.head_start))
     num_iterations = 2 * (int(stops[:size].max()) + 1) if iterations is None else iterations
     began = time.monotonic()
@@ -219,14 +219,12 @@ class Searcher:
       average=self._average,
     )
     rows = jax.tree.map(np.asarray, (trees, successors, *results))
-    self._learn_pace(number, time.monotonic() - began, num_iterations)
+    self._paces[number] = self._paces[number].after(time.monotonic() - began, num_iterations)
     return [BeliefSearch(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
 
-  def _learn_pace(self, number: int, took: float, iterations: int) -> None:
-    """Takes note of how long a search of one stage took, where searches keep to a time."""
-    if (pace := self._paces.get(number)) is not None:
-      self._paces[number] = pace.after(took, iterations)
-      self._limits[number] = self._paces[number].iterations(self.num_iterations)
+  def limit(self, number: int) -> int:
+    """Returns the iterations of a search of one stage at most, which may keep to a time."""
+    return self._paces[number].iterations(self.num_iterations)
 
 
 class Agent(SearchingSeat):
@@ -261,9 +259,7 @@ class Agent(SearchingSeat):
 
   def choices(self) -> dict[Move, float]:
     search = self._found()
-    check_turn(self.player, int(search.tree.kind[self._node]))
-    moves = moves_at(search.tree, self._node, self.player, self.infostate)
-    return {move: float(search.policy[child, move.infostate]) for move, child in moves}
+    return choices_at(search.tree, search.policy, self._node, self.player, self.infostate)
 
   def act(self) -> Move:
     search, node = self.node()
@@ -390,11 +386,11 @@ class StreetSearcher(Searcher):
     found, stage, algorithm = list[BeliefSearch](), self._stages[0], self._algorithm
     root = jnp.asarray(self.first_root, jnp.int32)[None]
     iterates = _iterates(
-      stage, root, self._params, algorithm, self._limits[0], self._leaf_values, self._network
+      stage, root, self._params, algorithm, self.limit(0), self._leaf_values, self._network
     )
     self._key, key = jax.random.split(self._key)
     stops = spread_stops(
-      key, _KEPT_STARTS, self._limits[0], algorithm.averaging, algorithm.head_start
+      key, _KEPT_STARTS, self.limit(0), algorithm.averaging, algorithm.head_start
     )
     trees, _, successors = made(stage, root)
     tree, successor = jax.tree.map(lambda x: np.asarray(x[0]), (trees, successors))
@@ -424,16 +420,15 @@ class StreetSearcher(Searcher):
         took.append(time.monotonic() - began)
       each = max(took[2] - took[1], 1e-4) / (2 * _TIMED)
       self._paces[number] = SearchPace(seconds, max(took[1] - _TIMED * each, 0.0), each)
-      self._limits[number] = self._paces[number].iterations(self.num_iterations)
     self._start()
 
 
 class SearchPace(NamedTuple):
   """Seconds of the searches of one program."""
 
-  seconds: float  # that one may take
-  fixed: float  # of a search without iterations
-  each: float  # of an iteration
+  seconds: float = math.inf  # that one may take
+  fixed: float = 0.0  # of a search without iterations
+  each: float = 1.0  # of an iteration
 
   def after(self, took: float, iterations: int) -> "SearchPace":
     """Returns the pace after a search of so many iterations."""
@@ -444,7 +439,7 @@ class SearchPace(NamedTuple):
 
   def iterations(self, most: int) -> int:
     """Returns how many iterations a search may make: even, at least 2 and at most `most`."""
-    return max(2, min(most, int((_SHARE * self.seconds - self.fixed) / self.each) // 2 * 2))
+    return max(2, int(min(most, (_SHARE * self.seconds - self.fixed) / self.each)) // 2 * 2)
 
 
 def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:

@@ -113,10 +113,12 @@ def check_turn(player: int, mover: int) -> None:
     raise ValueError(f"player={player} is not to move here, {name} is")
 
 
-@checked
-def moves_at(tree: PublicTree, node: int, player: int, infostate: int) -> list[tuple[Move, int]]:
-  """Returns the moves of `player`, who holds `infostate` at `node`, and the child of each."""
-  found = []
+def choices_at(
+  tree: PublicTree, policy: np.ndarray, node: int, player: int, infostate: int
+) -> dict[Move, float]:
+  """Returns the moves of `player`, who holds `infostate` at `node`, and their probabilities."""
+  check_turn(player, int(tree.kind[node]))
+  found = {}
   for child in np.flatnonzero(np.asarray(tree.parent) == node).tolist():
     after = [infostate]
     if tree.infostate_parent is not None:
@@ -124,7 +126,7 @@ def moves_at(tree: PublicTree, node: int, player: int, infostate: int) -> list[t
       if tree.possible is not None:
         comes_from_here &= np.asarray(tree.possible[child, player])
       after = np.flatnonzero(comes_from_here).tolist()
-    found += [(Move(int(tree.action[child]), held), child) for held in after]
+    found |= {Move(int(tree.action[child]), held): float(policy[child, held]) for held in after}
   return found
 
 
@@ -195,12 +197,13 @@ class PolicyPlayer(Seat):
     tree: the whole public tree.
     policy: `[N, H]` on it.
     seed: of the player's moves.
+    game: the rules that the player knows, None for those of the match.
   """
 
   @checked
-  def __init__(self, tree: PublicTree, policy: Array, *, seed: int = 0):
+  def __init__(self, tree: PublicTree, policy: Array, *, seed: int = 0, game: Game | None = None):
     super().__init__(seed)
-    self.tree, self.policy = tree, policy
+    self.tree, self.policy, self.game = tree, policy, game
     self._rows, self._node = np.asarray(policy), 0
     self._prior = np.asarray(tree.prior)
 
@@ -211,9 +214,7 @@ class PolicyPlayer(Seat):
     self._node = child_after(self.tree, self._node, action)
 
   def choices(self) -> dict[Move, float]:
-    check_turn(self.player, int(self.tree.kind[self._node]))
-    moves = moves_at(self.tree, self._node, self.player, self.infostate)
-    return {move: float(self._rows[child, move.infostate]) for move, child in moves}
+    return choices_at(self.tree, self._rows, self._node, self.player, self.infostate)
 
 
 class SearchingSeat(Seat):
@@ -253,13 +254,7 @@ class NestedAgent(Seat):
   def __init__(
     self, game: Holdem, tree: PublicTree, policy: Array, *, num_iterations: int = 512, seed: int = 0
   ):
-    """Sits down with a blueprint.
-
-    Args:
-      game, tree, policy: the blueprint's; `[N, H]` on the whole tree.
-      num_iterations: as for `solvers.answer_bet`.
-      seed: of the agent's moves.
-    """
+    """Begins with a blueprint, `policy` `[N, H]` on the whole tree; see `solvers.answer_bet`."""
     super().__init__(seed)
     self._blueprint = Widened(game, tree, np.asarray(policy, float))
     self._num_iterations = num_iterations
@@ -281,13 +276,13 @@ class NestedAgent(Seat):
 
   def choices(self) -> dict[Move, float]:
     """See `Seat`; moves are numbered as in the match."""
-    held, amounts = self.infostate, self._amounts()
-    there = self.dealer.game.amounts(self.dealer.state[None])[0].tolist()
+    amounts, match = self._amounts(), self.dealer.game.amounts(self.dealer.state[None])[0].tolist()
+    own = choices_at(self._tree, self._policy, self._node, self.player, self.infostate)
     found = {}
-    for (action, _), child in moves_at(self._tree, self._node, self.player, held):
+    for (action, held), probability in own.items():
       bet = action not in (FOLD, CALL)
-      in_match = FIRST_BET + there.index(amounts[action - FIRST_BET]) if bet else action
-      found[Move(in_match, held)] = float(self._policy[child, held])
+      in_match = FIRST_BET + match.index(amounts[action - FIRST_BET]) if bet else action
+      found[Move(in_match, held)] = probability
     return found
 
   def _follow(self, action: int) -> None:

@@ -11,6 +11,7 @@ Orbax 0.12 reported 27 and read back other numbers for 6, without a word.
 """
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -355,17 +356,15 @@ def sum_of_json(value: Any) -> int:
   return zlib.crc32(json.dumps(value, sort_keys=True).encode())
 
 
-@jax.jit
-def _sums(leaves: list[jax.Array]) -> list[jax.Array]:
-  return [_sum(leaf) for leaf in leaves]
-
-
 def _sum(x: jax.Array) -> jax.Array:
   if x.dtype.itemsize < 4:
     x = x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
   words = jax.lax.bitcast_convert_type(x, jnp.uint32)
   position = jax.lax.iota(jnp.uint32, words.size).reshape(words.shape)
   return _scramble(words ^ _scramble(position)).sum(dtype=jnp.uint32)
+
+
+_sums = jax.jit(functools.partial(jax.tree.map, _sum))  # of a list of leaves
 
 
 def _scramble(x: jax.Array) -> jax.Array:

@@ -122,7 +122,7 @@ def read_arrays(
       raise ValueError("it holds other arrays")
     found = {key: _member(archive, key, 8 * int(np.prod(x[0]))) for key, x in expected.items()}
     for (shape, kinds), array in zip(expected.values(), found.values()):
-      if array.shape != shape or array.dtype.kind not in kinds or array.itemsize not in (4, 8):
+      if array.shape != shape or array.dtype.kind not in kinds or array.itemsize not in (2, 4, 8):
         raise ValueError("it holds other arrays")
       if not np.isfinite(array).all():
         raise ValueError("it holds numbers that are not finite")

@@ -156,7 +156,6 @@ class SpielNode:
 
   actor: int  # 0, 1, `CHANCE` or `TERMINAL`
   parent: int  # -1 at the root
-  mover: int  # who moved to get here, `CHANCE` at the root too
   # of infostates by key, ascending: the parent's unless one splits
   numbers: tuple[dict[Key, int], dict[Key, int]]
   # `[n0]` and `[n1]`, the number at the parent of what each comes from
@@ -221,7 +220,7 @@ class PublicNodes:
     weights = weights / self._scale
     weights[np.abs(weights - 1) < _RTOL] = 1.0
     actor = self._timeline.first_actor(members, moment)
-    self.nodes.append(SpielNode(actor, -1, CHANCE, numbers, ([], []), weights, prior))
+    self.nodes.append(SpielNode(actor, -1, numbers, ([], []), weights, prior))
     return prior
 
   # One public state.
@@ -275,8 +274,7 @@ class PublicNodes:
     for (child, _), number in zip(edges, numbers):
       if number == PASS or numbers.count(number) > 1:
         number = self._first_unseen + unseen
-        name = "outcome" if chance else "hidden move"
-        name = f"{name} {unseen}" if unseen else name
+        name = ("outcome" if chance else "hidden move") + f" {unseen}" * (unseen > 0)
         unseen += 1
       else:
         name = self._timeline.histories.action_names[chance, number]
@@ -310,24 +308,25 @@ class PublicNodes:
       rows = [[places[p][number] for number in above[p]] for p in (0, 1)]
       weights = weights[np.ix_(*rows)]
       mass = mass[0][rows[0]], mass[1][rows[1]]
+    own_action = (
+      {numbers[mover][key[mover]]: step.unit[mover][1] for step, key in zip(steps, keys)}
+      if mover < CHANCE
+      else {}
+    )
     child = SpielNode(
       actor=actor,
       parent=parent,
-      mover=mover,
       numbers=(numbers[0], numbers[1]),
       above=(above[0], above[1]),
       weights=weights,
       mass=mass,
+      own_action=own_action,
+      shares_weights=not any(splits),
       path_chance=node.path_chance,
+      payoff=self._average_payoff(steps, keys, numbers) if actor == TERMINAL else None,
     )
-    child.shares_weights = not any(splits)
     if mover == CHANCE or splits[1 - mover]:
-      self._weigh(child, steps, keys)
-    if mover < CHANCE:
-      for step, key in zip(steps, keys):
-        child.own_action[numbers[mover][key[mover]]] = step.unit[mover][1]
-    if actor == TERMINAL:
-      child.payoff = self._average_payoff(steps, keys, child.numbers)
+      self._weigh(child, mover, steps, keys)
     pairs = 1 if child.payoff is None else 2
     self._budget.spend(
       pairs * child.weights.nbytes + _INFOSTATE_BYTES * sum(map(len, child.numbers))
@@ -335,7 +334,7 @@ class PublicNodes:
     self.nodes.append(child)
     return len(self.nodes) - 1
 
-  def _weigh(self, child: SpielNode, steps: list[Step], keys: list[Keys]) -> None:
+  def _weigh(self, child: SpielNode, mover: int, steps: list[Step], keys: list[Keys]) -> None:
     """Replaces the inherited pair weights of a node where nature or the rules change them."""
     after = {step.after: key for step, key in zip(steps, keys)}
     nature = self._sum_nature(list(after), list(after.values()), child.numbers)
@@ -344,13 +343,12 @@ class PublicNodes:
     inherited = child.weights
     there = inherited > 0
     ratios = weights[there] / inherited[there]
-    constant = np.ptp(ratios) <= _RTOL * ratios.max()
-    if constant and (child.mover == CHANCE or abs(ratios[0] - 1) <= _RTOL):
-      if child.mover == CHANCE and abs(ratios[0] - 1) > _RTOL:
-        child.chance = float(ratios[0])
-        child.path_chance *= child.chance
-    else:
+    constant, changed = np.ptp(ratios) <= _RTOL * ratios.max(), abs(ratios[0] - 1) > _RTOL
+    if not constant or (changed and mover < CHANCE):
       child.weights, child.shares_weights = weights, False
+    elif changed:
+      child.chance = float(ratios[0])
+      child.path_chance *= child.chance
 
   def _sum_nature(self, histories: list[int], keys: list[Keys], numbers) -> np.ndarray:
     """Returns the chance probability of each pair of infostates: `[n0, n1]`."""

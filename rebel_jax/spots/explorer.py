@@ -19,13 +19,13 @@ from textual.worker import get_current_worker
 
 from rebel_jax.agents import range_grids
 from rebel_jax.config import ConfigError
-from rebel_jax.spots.solved import PLAYERS, Spot
+from rebel_jax.spots.solved import PLAYERS, SolvedSpot, Spot
 from rebel_jax.spots.study import Row, Study
 from rebel_jax.spots.trial import Trial
 
 _CELL = 6  # characters, of which 13 fit into 80 columns
 _EMPTY, _HELD, _INK = "#303030", "#5c7fa3", "#101010"
-Solve = Callable[[Spot, Callable[[int, float], bool]], Study]
+Solve = Callable[[Spot | SolvedSpot, Callable[[int, float], bool]], Study]
 
 
 def grid_text(study: Study, player: int) -> Text:
@@ -57,7 +57,7 @@ def shown(value: float, form: str) -> str:
 
 
 class Explorer(App[None]):
-  """The screen, from a study on; `solve` solves a spot in a thread."""
+  """The screen, from a study on; `solve` solves a spot, or a solved one on, in a thread."""
 
   CSS = """
   Screen { overflow: hidden; }
@@ -75,6 +75,7 @@ class Explorer(App[None]):
     Binding("v", "view", "view"),
     Binding("s", "ask('bets')", "sizes"),
     Binding("l", "ask('lock')", "lock"),
+    Binding("f", "solve_on", "finer"),
     Binding("p", "play", "play"),
     Binding("q", "quit", "quit"),
     Binding("escape", "leave_sizes", show=False),
@@ -218,6 +219,10 @@ class Explorer(App[None]):
     )
     box.add_class("shown").focus()
 
+  def action_solve_on(self) -> None:
+    """Solves the spot to half its exploitability."""
+    self.solve_other(self.study.solved)
+
   def action_leave_sizes(self) -> None:
     """Takes the box of sizes away."""
     self.query_one("#sizes", Input).remove_class("shown")
@@ -232,8 +237,8 @@ class Explorer(App[None]):
     self.solve_other(dataclasses.replace(self.study.solved.spot, **changes))
 
   @work(thread=True, exclusive=True)
-  def solve_other(self, spot: Spot) -> None:
-    """Solves another spot beside the screen, and shows it where the line is still possible."""
+  def solve_other(self, spot: Spot | SolvedSpot) -> None:
+    """Solves a spot beside the screen, and shows it where the line is still possible."""
     worker, line = get_current_worker(), self.study.line
 
     def ended() -> bool:

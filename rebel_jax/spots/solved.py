@@ -2,10 +2,11 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -30,6 +31,7 @@ from rebel_jax.checkpoints import files
 from rebel_jax.config import ConfigError, allowed, in_config_errors
 from rebel_jax.devices import memory
 from rebel_jax.spots.values import Values
+from solvers.half import Half, from_half, is_half, to_half
 from solvers.resolving import frequency_bounds
 from solvers.sweeps.problem import Lock
 
@@ -173,7 +175,8 @@ def _weights(text: str, deck: Deck, field: str) -> np.ndarray:
 
 
 ALGORITHM = solvers.discounted_cfr()
-_FORMAT = 2
+_FORMATS = 2, 3  # without sums, and with them
+_SUMS = "regret", "average"
 _KIND = "a solved spot", "spot"  # in words, and what its file says something of
 Node = tuple[int, ...]  # public actions since the start
 
@@ -192,6 +195,8 @@ class SolvedSpot:
     iterations: how many there were; one player's update is one.
     exploitability: in chips.
     sealed: whether a checksum binds the numbers to each other; files of earlier versions have none.
+    sums: in 16 bits, of `regret` and of policies, `average`, with which `solve` goes on: of level 1
+      `regret_1`. Empty in files of earlier versions.
   """
 
   spot: Spot
@@ -202,6 +207,7 @@ class SolvedSpot:
   iterations: int = 0
   exploitability: float = math.inf
   sealed: bool = True
+  sums: Mapping[str, Half] = dataclasses.field(default_factory=dict)
 
   @checked
   def with_policy(
@@ -214,11 +220,30 @@ class SolvedSpot:
   ) -> "SolvedSpot":
     """Returns the spot with a policy; where its lines are rounded up, columns stand at `places`."""
     if places is not None:
-      levels = zip(policy, self.lines.levels)
-      policy = [np.asarray(x)[:, places[own.street][own.mover or 0]] for x, own in levels]
+      policy = [np.asarray(x)[:, at] for x, at in zip(policy, self._places(places))]
     return dataclasses.replace(
       self, policy=tuple(policy), iterations=iterations, exploitability=exploitability
     )
+
+  def _places(self, places: Columns) -> list[np.ndarray]:
+    """Returns where each level's columns stand in lines that are rounded up."""
+    return [places[level.street][level.mover or 0] for level in self.lines.levels]
+
+  def start(self, rounded: Lines, places: Columns) -> solvers.Solution:
+    """Returns what `solvers.solve` goes on from, on lines that are rounded up."""
+    if not self.sums:
+      raise ConfigError("load is of an earlier version's file, whose solve cannot go on")
+
+    def spread(name: str, level: Any, at: np.ndarray) -> np.ndarray | None:
+      if name not in self.sums:
+        return None
+      rows = np.zeros((level.size, rounded.streets[level.street].width(level.mover)), rounded.dtype)
+      rows[:, at] = from_half(self.sums[name])
+      return rows
+
+    levels = [*zip(itertools.count(), self.lines.levels, self._places(places))]
+    sums = tuple(tuple(spread(f"{kind}_{i}", *own) for i, *own in levels) for kind in _SUMS)
+    return solvers.Solution(None, iterations=self.iterations, sums=sums)
 
   @property
   def symmetry(self) -> str:
@@ -364,11 +389,7 @@ class SolvedSpot:
 
   @checked
   def line(self, node: Node) -> str:
-    """Returns the moves and cards that lead to a node.
-
-    Raises:
-      ValueError: one is not legal.
-    """
+    """Returns the moves and cards that lead to a node."""
     self.state(node)
     words: list[str] = []
     for depth in range(len(node)):
@@ -379,16 +400,16 @@ class SolvedSpot:
   def save(self, path: str | Path) -> None:
     """Writes the spot and the policy to a file that `load` reads.
 
-    It is a NumPy archive: the policy of each level of lines, and `about`, JSON text of the spot's
-    fields, `iterations`, `exploitability`, and a checksum over all of it. Levels are those of
-    `games.poker.lines.make_lines(spot.game())`.
+    It is a NumPy archive: the policy of each level of lines, `sums` (`regret_1` times
+    `regret_1_scale`), and `about`, JSON text of the spot's fields, `iterations`, `exploitability`,
+    and a checksum over all of it. Levels are those of `games.poker.lines.make_lines(spot.game())`.
 
     Raises:
       ConfigError: it cannot be written, or is there and of another kind.
     """
     where, name = check_output(path)
     about = {
-      "format": _FORMAT,
+      "format": _FORMATS[bool(self.sums)],
       "spot": dataclasses.asdict(self.spot),
       "iterations": self.iterations,
       "exploitability": self.exploitability,
@@ -398,6 +419,8 @@ class SolvedSpot:
       for i, (rows, level) in enumerate(zip(self.policy, self.lines.levels))
       if level.mover is not None
     }
+    for key, rows in self.sums.items():
+      levels |= {key: rows.numbers, f"{key}_scale": rows.scale}
     with in_config_errors(f"{name} cannot be written", OSError):
       files.save_arrays(where, levels, about)
 
@@ -423,8 +446,8 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
   where, name = Path(os.path.realpath(path)), f"load={str(path)!r}"
   about = files.read_about(where, name, *_KIND)
   with files.reading(name, _KIND[0]):
-    if about["format"] != _FORMAT:
-      raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMAT}")
+    if about["format"] not in _FORMATS:
+      raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMATS}")
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
   # Before anything of its size is made; on the host, so that no device is started. A file does not
@@ -433,14 +456,22 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
   made = prepare(spot)
   rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
   moved = {f"level_{i}": i for i, x in enumerate(made.lines.levels) if x.mover is not None}
+  kinds = _SUMS if about["format"] == _FORMATS[1] else ()
+  sums = {f"{kind}_{i}": rows[i] for kind in kinds for i in moved.values()}
   shapes = {key: (rows[i], "f") for key, i in moved.items()}
+  shapes |= {key: (size, "f") for key, size in sums.items()}
+  shapes |= {f"{key}_scale": (size[:1], "f") for key, size in sums.items()}
   levels = files.read_arrays(where, name, _KIND[0], about, shapes)
   for key, i in moved.items():  # of each decision above, probabilities of its moves
     total = levels[key].sum(axis=0) / made.lines.levels[i - 1].counts[DECISION]
     if (levels[key] < 0).any() or not np.allclose(total, 1, atol=1e-3):
       raise ConfigError(f"{name} holds no policy: probabilities do not add up to one")
   policy = [levels.get(f"level_{i}", np.broadcast_to(1.0, x)) for i, x in enumerate(rows)]
-  return dataclasses.replace(made.with_policy(policy, *numbers), sealed="checksum" in about)
+  return dataclasses.replace(
+    made.with_policy(policy, *numbers),
+    sealed="checksum" in about,
+    sums={key: Half(levels[key], levels[f"{key}_scale"]) for key in sums},
+  )
 
 
 @checked
@@ -463,25 +494,24 @@ def solve(
 ) -> SolvedSpot:
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
-  Each player has a list of its own hands, and of hands and cards that suits take to each other
-  there is one (`games.poker.lines.make_lines`). Shapes are rounded up, so that most spots
-  of a kind with other boards share compiled programs, of rivers two or three do.
+  Shapes are rounded up, so that most spots of a kind with other boards share compiled programs.
 
   Args:
-    spot: what to solve.
+    spot: what to solve; a solved one is gone on with.
     target: exploitability to stop at, in percent of the pot.
-    max_iterations: to stop at in any case, an even number; one player's update is one.
+    max_iterations: to stop at in any case, even, and earlier ones count; a player's update is one.
     progress: called with the iterations and the exploitability in percent of the pot; the solve
       ends where it returns True.
-    shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more
-      than they have.
+    shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more.
     devices: as of `solvers.solve`.
     half_tables: keep sums of flops and turns in 16 bits; rivers have none that large.
 
   Raises:
-    ConfigError: a setting of the spot is not allowed.
+    ConfigError: a setting of the spot is not allowed, or it has `max_iterations` already.
   """
   made = prepare(spot) if isinstance(spot, Spot) else spot
+  if made.iterations >= max_iterations:
+    raise ConfigError(f"max_iterations={max_iterations} must be above {made.iterations}, as solved")
   pot = made.spot.pot * made.spot.unit
 
   def look(found: solvers.Solution) -> bool | None:
@@ -497,18 +527,22 @@ def solve(
     devices=devices,
     tables="float16" if half_tables and made.game.deals else None,
     locked=made.lock(),
+    start=made.start(rounded, places) if made.policy else None,
   )
-  return made.with_policy(
-    found.average_policy,
-    found.iterations,
-    found.exploitability / made.spot.unit,
-    places=places,
-  )
+  gap = found.exploitability / made.spot.unit
+  sums = {
+    f"{kind}_{i}": rows._replace(numbers=rows.numbers[:, at])
+    for kind, levels in zip(_SUMS, found.sums)
+    for i, (x, at) in enumerate(zip(levels, made._places(places)))
+    if (rows := x if x is None or is_half(x) else to_half(np.asarray(x)))
+  }
+  solved = made.with_policy(found.average_policy, found.iterations, gap, places=places)
+  return dataclasses.replace(solved, sealed=True, sums=sums)
 
 
 _MOST_LINES = 1_000_000
 # Bytes, as measured on a flop of 184 and 269 hands (docs/results/poker.md).
-_OF_EDGE = 12, 8  # two tables, in 32 or 16 bits, and the policy at the end
+_OF_EDGE = 12, 10  # two tables, in 32 or 16 bits, and what is read at the end
 _OF_COLUMN = 60  # of the last round: beliefs, strengths, places of sorted hands
 _OF_ARRIVAL = 12  # a line that comes to the last round, and a column
 _OF_PROGRAM = 0.3e9

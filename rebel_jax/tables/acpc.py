@@ -304,12 +304,10 @@ def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
     left = max(end - time.monotonic(), 1e-3)
     try:
       return within(left, functools.partial(socket.create_connection, (host, port), left))
-    except ConnectionRefusedError as error:
-      if time.monotonic() + _PAUSE > end:
+    except (OSError, UnicodeError) as error:
+      if not isinstance(error, ConnectionRefusedError) or time.monotonic() + _PAUSE > end:
         raise TableError(f"no dealer answers at {where}: {error}") from None
       time.sleep(_PAUSE)
-    except (OSError, UnicodeError) as error:
-      raise TableError(f"no dealer answers at {where}: {error}") from None
 
 
 class MatchDealer:
@@ -339,9 +337,7 @@ class MatchDealer:
       hands_of, rules, num_hands=num_hands, seed=seed, duplicate=duplicate
     )
     next(self._deals())  # what is not allowed is refused now
-    self._duplicate, self._host, self._log = duplicate, host, log
-    self._start_timeout, self._timeout = start_timeout, timeout
-    self._log_head = f"# hands={num_hands} seed={seed} duplicate={duplicate}"
+    self._host, self._log, self._start_timeout, self._timeout = host, log, start_timeout, timeout
     self._open = contextlib.ExitStack()
     self._servers: list[socket.socket] = []
 
@@ -366,15 +362,15 @@ class MatchDealer:
     end = time.monotonic() + self._start_timeout
     players = [self._greeted(number, end) for number in (0, 1)]
     self._log(f"# players {' '.join(self.names)}")
-    self._log(self._log_head)
-    chips = []
+    deals, chips = self._deals.keywords, []
+    self._log(f"# hands={deals['num_hands']} seed={deals['seed']} duplicate={deals['duplicate']}")
     for hand in self._deals():
       turn = slice(None, None, 1 - 2 * hand.first_seat)
       table, names = self._play_hand(players[turn], hand), self.names[turn]
       self._log(write_log(table, hand.number, (names[0], names[1])))
       chips.append(table.payoffs()[hand.first_seat])
     self._log(f"SCORE:{sum(chips)}|{-sum(chips)}:{'|'.join(self.names)}")
-    return summarise_chips(chips, self.rules, self._duplicate)
+    return summarise_chips(chips, self.rules, deals["duplicate"])
 
   def _greeted(self, number: int, end: float) -> LineStream:
     """Returns the first connection to a player's port that greets; others are closed."""

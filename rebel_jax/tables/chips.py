@@ -193,32 +193,28 @@ class ChipTable:
   @checked
   def apply(self, event: Event, *, seat: int | None = None) -> None:
     """Takes an event."""
+    rules, states = self.rules.rules, self.state[None]
     if isinstance(event, Deal):
       self._check_cards("cards", event.cards, self.due[0] if self.due else None)
       self.board = (*self.board, *(int(card) for card in event.cards))
-      self.state = self.rules.rules.next_round(self.state[None])[0]
-    elif isinstance(event, Fold | Call | RaiseTo):
-      self._move(event, seat)
-    else:
+      states = rules.next_round(states)
+    elif not isinstance(event, Fold | Call | RaiseTo):
       raise ValueError(f"event={event!r} must be a Fold, Call, RaiseTo or Deal")
-    self.events.append(event)
-
-  def _move(self, move: Move, seat: int | None) -> None:
-    if self.actor is None:
+    elif self.actor is None:
       why = "the hand is over" if self.is_over else f"{self.due[0]} cards are due"
-      raise ValueError(f"move={move!r} comes where nobody acts: {why}")
-    if seat is not None and seat != self.actor:
+      raise ValueError(f"move={event!r} comes where nobody acts: {why}")
+    elif seat not in (None, self.actor):
       raise ValueError(f"seat={seat} moves out of turn; seat {self.actor} is to act")
-    rules, states = self.rules.rules, self.state[None]
-    if isinstance(move, Fold):
-      if not self.may_fold:
-        raise ValueError(f"move={move!r} is not legal where there is nothing to call; check")
-      states = rules.fold(states)
-    elif isinstance(move, Call):
+    elif isinstance(event, RaiseTo):
+      states = rules.raise_to(states, np.array([rules.check_raise(self.state, event.chips)]))
+    elif isinstance(event, Call):
       states = rules.call(states)
+    elif self.may_fold:
+      states = rules.fold(states)
     else:
-      states = rules.raise_to(states, np.array([rules.check_raise(self.state, move.chips)]))
+      raise ValueError(f"move={event!r} is not legal where there is nothing to call; check")
     self.state = states[0]
+    self.events.append(event)
 
   def _check_cards(
     self, field: str, cards: Cards, number: int | None, but: int | None = None
@@ -347,10 +343,8 @@ def hands_of(
 @checked
 def next_deal(table: ChipTable, board: Cards) -> Deal:
   """Returns the cards that come next of all those of a hand's board."""
-  if not table.due:
-    raise ValueError(f"board={short(board)} is not looked at where no cards are due")
   start = len(table.board)
-  return Deal(tuple(board[start : start + table.due[0]]))
+  return Deal(tuple(board[start : start + sum(table.due[:1])]))
 
 
 @checked
@@ -397,9 +391,9 @@ def play_chip_match(
 
 
 @checked
-def check_writable(rules: Holdem) -> None:
-  """Checks that PHH has a name for the rules: no-limit Texas hold'em with different blinds."""
-  deck = rules.deck
+def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
+  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind."""
+  rules, deck = table.rules, table.rules.deck
   whole = set(deck.ranks) == set(RANKS) and set(deck.suits) == set(SUITS)
   if not whole or rules.deals != (3, 1, 1):
     raise ValueError(
@@ -415,34 +409,24 @@ def check_writable(rules: Holdem) -> None:
       f"paid={rules.rules.paid} with first_to_act={order} must be different blinds, the smaller "
       "first before the flop and the larger after it"
     )
-
-
-@checked
-def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
-  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind."""
-  rules = table.rules
-  check_writable(rules)
   if None in table.hole_cards:
     raise ValueError(f"hole_cards of seat {table.hole_cards.index(None)} must be known")
   payoffs = table.payoffs()
   seats = [seat_of(rules, place) for place in (0, 1)]
   stacks = [rules.rules.stacks[seat] for seat in seats]
-  lines = [
-    "variant = 'NT'",
-    "antes = [0, 0]",
-    f"blinds_or_straddles = {sorted(rules.rules.paid)}",
-    f"min_bet = {rules.rules.big_blind}",
-    f"starting_stacks = {stacks}",
-    f"actions = {_actions(table)}",
-  ]
-  if hand is not None:
-    lines.append(f"hand = {hand}")
-  if names is not None:
-    quoted = json.dumps([names[seat] for seat in seats], ensure_ascii=False)  # as TOML has it
-    lines.append(f"players = {quoted}")
-  finishing = [stack + payoffs[seat] for stack, seat in zip(stacks, seats)]
-  lines.append(f"finishing_stacks = {finishing}")
-  return "\n".join(lines) + "\n"
+  fields = {
+    "variant": "NT",
+    "antes": [0, 0],
+    "blinds_or_straddles": sorted(rules.rules.paid),
+    "min_bet": rules.rules.big_blind,
+    "starting_stacks": stacks,
+    "actions": _actions(table),
+    "hand": hand,
+    "players": names and [names[seat] for seat in seats],
+    "finishing_stacks": [stack + payoffs[seat] for stack, seat in zip(stacks, seats)],
+  }
+  texts = {name: json.dumps(x, ensure_ascii=False) for name, x in fields.items() if x is not None}
+  return "".join(f"{name} = {text}\n" for name, text in texts.items())  # which is TOML too
 
 
 def _actions(table: ChipTable) -> list[str]:

@@ -38,15 +38,11 @@ class SimpleSeat(Seated):
     super().__init__(rules, seed=seed)
     self._wish = opponent(name).wish
 
-  @property
-  def decision(self) -> HoldemDecision:
-    """What the player looks at now."""
+  def act(self) -> Move:
     rules, board, held = self.rules, self.table.board, self.table.hole_cards[self.seat]
     to_come = sum(rules.deals) - len(board)
-    return HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
-
-  def act(self) -> Move:
-    wish = self._wish(self.decision, self.rng)
+    here = HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
+    wish = self._wish(here, self.rng)
     if isinstance(wish, int):
       return RaiseTo(wish)
     return Fold() if wish == "fold" else Call()
@@ -126,6 +122,9 @@ def seat_agent(
   return TreePlayer(game, searcher.agent(seed=seed), off_tree=how, seed=seed)
 
 
+# Answers to bets that a tree lacks: `add` puts the bet in the place of the closest of the tree as a
+# share of the pot, and searches the round again, if rounds are made where play leads; `nearest`
+# takes it for the closest, `map` for one of both neighbours at random (`games.poker.map_bet`).
 OFF_TREE = ("add", "nearest", "map")
 
 
@@ -134,21 +133,7 @@ class TreePlayer(Seated):
 
   @checked
   def __init__(self, game: Holdem, player: Any, *, off_tree: str = "nearest", seed: int = 0):
-    """Sits down.
-
-    Args:
-      game: the tree's rules, from the blinds.
-      player: a `Seat` that plays them.
-      off_tree: how the other's bets are answered that the tree lacks. `add` puts the bet in the
-        place of the closest of the tree as a share of the pot, and searches the round again; for
-        players that search rounds made where play leads (`StreetSearcher.with_sizes` is `game`).
-        `nearest` takes it for the closest, `map` for one of both neighbours at random
-        (`games.poker.map_bet`).
-      seed: of that choice.
-
-    Raises:
-      ValueError: the game does not begin with the blinds, or `off_tree` is unknown.
-    """
+    """Lets `player` play the game's tree; `off_tree` says how bets that it lacks are answered."""
     super().__init__(from_blinds(game), seed=seed)
     if off_tree not in OFF_TREE:
       raise ValueError(f"off_tree={off_tree!r} is unknown; known: {', '.join(OFF_TREE)}")

@@ -92,7 +92,6 @@ class RunningValues(NamedTuple):
   """Weighted sums of each player's root values over its updates."""
 
   # What an update leaves alone is an array of its own: a GPU would copy rows of `[P, ...]`.
-
   total: Pair  # [H] each, counterfactual values
   weight: Pair  # [] each
 
@@ -132,11 +131,10 @@ class CFRState(NamedTuple):
 class CFR(Algorithm):
   """CFR with any regret rule.
 
-  Conventions (`docs/conventions.md`): the first policy is uniform and counts in the average;
-  at a player's k-th update regrets are taken against the other's current policy, the next
-  policy is matched to them, the average is multiplied by `(k / (k + 1)) ** averaging` and the
-  new policy, weighted by own reach, is added. A policy's weight is thus proportional to
-  `(j + 1) ** averaging` for the policy after j updates.
+  The first policy is uniform and counts in the average (`docs/conventions.md`); at a player's k-th
+  update regrets are taken against the other's current policy, the next policy is matched to them,
+  the average is multiplied by `(k / (k + 1)) ** averaging` and the new policy, weighted by own
+  reach, is added: the policy after j updates weighs `(j + 1) ** averaging`.
 
   Attributes:
     rule: the regret rule.
@@ -167,6 +165,12 @@ class CFR(Algorithm):
       values=RunningValues.zeros(problem, policy[0].dtype),
       updates=(jnp.zeros((), jnp.int32),) * 2,
     )
+
+  def resume(self, problem: Problem, sums: Any, number: Any) -> CFRState:
+    """Returns the state after a number of updates of each player, with its regrets and averages."""
+    updates = (jnp.asarray(number, jnp.int32),) * 2
+    state = self.init(problem)._replace(regret=sums[0], average=sums[1], updates=updates)
+    return self.extend(problem, state)
 
   def leaf_query(self, problem: Problem, state: CFRState, player: int) -> LeafQuery:
     return leaves.make_query(problem, player, leaves.leaf_beliefs(problem, state.reach))

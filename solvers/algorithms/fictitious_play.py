@@ -19,7 +19,6 @@ class FictitiousPlayState(NamedTuple):
   """State of fictitious play on one problem."""
 
   # A sum of policies weighted by own reach is, up to its total weight, the reach of their average.
-
   sums: tuple[Levels, Levels]  # [n, H] a level: each player's summed own reach
   weight: Pair  # [] each, total weight of the sums
   response: tuple[Levels, Levels]  # [n, H] a level: own reach of each player's last response
@@ -33,7 +32,6 @@ class FictitiousPlay(Algorithm):
 
   # As in the reference program the first policy is uniform, and a player's k-th best response is
   # added to its sum, which is then scaled by `((k + 1) / (k + 2)) ** averaging`.
-
   averaging: float = 0.0  # 0 for fictitious play, 1 for its linear form
   optimistic: bool = False  # whether the last response counts twice
   alternating: bool = True  # whether players take turns

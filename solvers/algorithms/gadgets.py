@@ -17,7 +17,6 @@ class Gadget(abc.ABC):
   """How the opponent chooses between a subgame and what it is promised instead."""
 
   # No tree is changed: the opponent's own reach at the root is how often it enters, `[H]`.
-
   searcher: Player  # whose policy is wanted, 0 or 1; the other player enters or does not
 
   def __post_init__(self) -> None:

@@ -126,7 +126,6 @@ class CFRAvg(Holder):
   # The modified form, which the paper's experiments use, turns values at the averages back into
   # this iteration's. The sound form asks for leaf values with two beliefs, the averages' to solve
   # the subgames at and this iteration's to value them at, which an exact oracle can answer.
-
   sound: bool = False  # whether to use the sound form
 
   @property
@@ -222,7 +221,6 @@ class WithGadget(Holder):
   # The searcher's average policy is the result. The opponent's weighs its own reach as if it had
   # entered always, and its root values are means of what entering was worth; the searcher's count
   # infostates that stay out as worth nothing.
-
   algorithm: CFR  # a `CFR`
   gadget: Gadget  # whose alternatives the problem holds
 

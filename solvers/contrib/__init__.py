@@ -19,26 +19,9 @@ from solvers.contrib.substitute_start import substitute_started
 from solvers.contrib.warm_start_length import warm_start_length
 
 __all__ = [
-  "AffineTrees",
-  "Distributional",
-  "Extended",
-  "LBRValue",
-  "Optimum",
-  "Transferable",
-  "TreeStrategy",
-  "affine_trees",
-  "biased_policy",
-  "grown_continuations",
-  "infostate_values",
-  "leaf_tables",
-  "local_best_response_value",
-  "local_response",
-  "optimise",
-  "pair_values",
-  "search_rounds",
-  "solve_affine",
-  "substitute_started",
-  "transfer_weight",
-  "warm_start_length",
+  "AffineTrees", "Distributional", "Extended", "LBRValue", "Optimum", "Transferable",
+  "TreeStrategy", "affine_trees", "biased_policy", "grown_continuations", "infostate_values",
+  "leaf_tables", "local_best_response_value", "local_response", "optimise", "pair_values",
+  "search_rounds", "solve_affine", "substitute_started", "transfer_weight", "warm_start_length",
   "with_continuations",
-]
+]  # fmt: skip

@@ -195,10 +195,9 @@ def local_response(
 ) -> tuple[float, float]:
   """Plays a game as local best response against an agent, in both seats in turn.
 
-  A bound in any game of moves that all see, where no tree can be written out: the responder knows
-  the agent's policy, keeps its range by Bayes' rule, looks a few public actions ahead, and takes
-  the game to end from there by closing actions. What it wins is at most what a best response wins:
-  the result is at most the exploitability, but for chance.
+  In any game of moves that all see: the responder knows the agent's policy, keeps its range by
+  Bayes' rule, looks a few public actions ahead, and takes the game to end from there by closing
+  actions. The result is at most the exploitability, but for chance.
 
   Args:
     game: whose moves all see.

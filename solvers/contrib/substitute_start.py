@@ -106,7 +106,6 @@ class Substitutes(NamedTuple):
 
   # `nodes` of a sweep are `v'(I, a)`, `parents` are `v'(I)`. The share is 1, and the players' sum
   # above zero, if the policy is too far from an equilibrium to stand for so many iterations.
-
   sweeps: tuple[Sweep, Sweep]  # of player 0 and of player 1
   share: jax.Array  # lambda, 0 to 1
 

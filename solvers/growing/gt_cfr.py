@@ -18,9 +18,9 @@ from solvers import loop, validation
 from solvers.algorithms.gadgets import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.algorithms.wrappers import LeafMeans, Promises, Resolving
-from solvers.growing.insertion.tree import InsertedTree, plant, plant_path
-from solvers.growing.marked import Marked, plant_marked
-from solvers.growing.simulate import Growth, Rules, View, in_rounds, sample_pair, simulate
+from solvers.growing.insertion.tree import ByRules, InsertedTree, most_nodes
+from solvers.growing.marked import OnTree
+from solvers.growing.simulate import Growth, View, in_rounds, sample_pair, simulate
 from solvers.growing.states import GTCFR, StateFunction, StateQuery, ask_some
 from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues, seat_of
@@ -61,65 +61,7 @@ def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
   )
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class OnTree:
-  """The start of a search on a written-out tree."""
-
-  tree: PublicTree  # see `Marked`
-  nodes: NodeInfo
-  scale: Any
-  root: Array  # the node where it starts
-  current: Array  # the node where simulations start
-  beliefs: Array  # `[P, H]` at the root
-  promises: Promises | None  # there, which may be to nobody; None for never to anybody
-
-  def plant(self, search: GTCFR) -> tuple[Marked, jax.Array]:
-    """Returns the store before the first simulation, and the place at which simulations start."""
-    start = self.tree, self.nodes, self.root, self.current, self.scale
-    return plant_marked(*start, whole=search.whole)
-
-  def steps(self, store: Any) -> int:
-    """Returns the most steps of a simulation."""
-    return store.tree.structure.depth
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ByRules:
-  """The start of a search in a game whose tree is made as it grows."""
-
-  state: Array  # `[S]` public state of the root
-  possible: Array  # `[P, H]` infostates that the rules allow there
-  path: Array  # `[D]` public actions from there, then -1
-  beliefs: Array  # `[P, H]` at the root
-  promises: Promises | None  # see `OnTree`
-  game: Game = dataclasses.field(metadata={"static": True})  # the rules; static
-  capacity: int = dataclasses.field(metadata={"static": True})  # nodes that there is room for
-
-  def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
-    root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
-    tree = plant(self.game, *root, children_at_once(self.game, search))
-    return plant_path(tree, jnp.asarray(self.path))
-
-  def steps(self, store: Any) -> int:
-    return min(self.game.max_moves, store.capacity)
-
-
-def children_at_once(game: Game, search: GTCFR) -> int:
-  """Returns the most children that a simulation adds."""
-  if search.children is None or game.has_chance:
-    return game.num_children
-  return min(search.children, game.num_children)
-
-
-def most_nodes(game: Game, search: GTCFR, length: int) -> int:
-  """Returns the most nodes of a search whose path is of `length` actions."""
-  most = search.simulations * children_at_once(game, search)
-  return 1 + game.num_children * (length + 1) + most
-
-
-def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
+def _start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
   """Returns the start of `gt_cfr` in a tree; arguments as for `gt_cfr`."""
   validation.check_unstacked(tree)
   check_nodes(tree, nodes)
@@ -143,7 +85,7 @@ def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs
   return OnTree(tree, nodes, largest_payoff(tree), root, current, beliefs, None)
 
 
-def start_by_rules(
+def _start_by_rules(
   game: Game, search: GTCFR, state: Any, possible: Any, path: Any, beliefs: Any, capacity: Any
 ) -> ByRules:
   """Returns the start of `gt_cfr` in a game by its rules; arguments as for `gt_cfr`."""
@@ -214,16 +156,11 @@ def answer(
   query = query._replace(beliefs=seat_of(movers, query.beliefs))
   found = network(params, query) if wanted is None else ask_some(network, params, query, wanted)
   dtype = store.prior.dtype
+  legal, logits = store.open, (found.logits / temperature).astype(dtype)
+  # Logits of more moves than the store's are left out: those of chance's outcomes, which are alike.
+  logits = jnp.where((movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
   values = seat_of(movers, found.values).astype(dtype)
-  return values, prior_of(store, (found.logits / temperature).astype(dtype))
-
-
-def prior_of(store: Store, logits: jax.Array) -> jax.Array:
-  """Returns the softmax of logits `[L, M, H]` over open moves; uniform where chance moves."""
-  # Logits of more moves than the store's are left out: those of chance's outcomes.
-  legal = store.open
-  logits = jnp.where((store.movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
-  return jax.nn.softmax(logits, axis=1, where=legal)
+  return values, jax.nn.softmax(logits, axis=1, where=legal)
 
 
 def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:
@@ -245,7 +182,6 @@ class Grown(NamedTuple):
   """What a search leaves: its answer, and what the next search starts from."""
 
   # Places are a tree's nodes or those of `tree`; letters as in `solvers.growing.store`.
-
   policy: jax.Array  # `[M, H]` the average policy where simulations started, by move
   average_policy: jax.Array  # `[C, H]` of the move to a node; with hidden moves `[C, M, H]`
   root_values: jax.Array  # `[P, H]` at the root
@@ -283,13 +219,13 @@ def gt_cfr(
 
   Works under `jax.jit`, `jax.vmap` (over roots, paths, beliefs, keys and params) and inside
   `lax.scan`. The network is asked in every update about the leaves, for both players' values at the
-  beliefs of the current policies and for the policy that simulations take as their prior. In a game
-  by its rules with one infostate a player it is asked once about each state, when it joins, and
-  its values scaled by reach (Player of Games, sections 3.2 and B.2).
+  beliefs of the current policies and for the prior of simulations. By rules with one infostate a
+  player it is asked once about each state, when it joins, and its values are scaled by reach
+  (Player of Games, sections 3.2 and B.2).
 
   Args:
     rules: the game's whole tree, or all of it that a search may grow into, whose nodes the search
-      marks; or the game, static, whose rules make the nodes that it inserts as it grows.
+      marks; or the game, static, whose rules make the nodes that it inserts.
     nodes: of a tree, from `solvers.node_info(game, tree)`.
     search: settings; static. `whole` is for trees.
     key: a random key, as `jax.random.key` returns it.
@@ -298,18 +234,16 @@ def gt_cfr(
     network: instead of it, of `(params, StateQuery)`; static.
     params: passed on to either.
     root: the node at which the search starts, or `[S]` the public state; None for the first.
-    current: in trees, the node at which simulations start, below `root` or the same, for continual
-      re-solving; what lies between is in the tree from the start.
-    possible: by rules, `[P, H]` which infostates the rules allow at `root`; None for all, in a
-      game with hidden moves for those of its prior.
-    path: by rules, `[D]` public actions from `root` to the state that simulations start from,
-      then -1. They must be legal.
+    current: in trees, the node at which simulations start, `root` or below it; what lies between is
+      in the tree from the start.
+    possible: by rules, `[P, H]` which infostates the rules allow at `root`; None for all, in a game
+      with hidden moves for those of its prior.
+    path: by rules, `[D]` legal public actions from `root` to where simulations start, then -1.
     beliefs: `[P, H]` at the root; None for the game's prior, at its own root.
     alternatives: what the opponent of `searcher` is promised at the root; see `ContinualResolve`.
     searcher: whose policy is wanted, with `alternatives`.
-    capacity: by rules, how many nodes there is room for; None for as many as could join.
-      Children of a node join all or, where they do not fit, not at all, and are counted in
-      `Grown.tree.lost`.
+    capacity: by rules, room for nodes; None for as many as could join. Children of a node join all
+      or, where they do not fit, not at all, and are counted in `Grown.tree.lost`.
 
   Raises:
     TypeError: an argument is of another kind.
@@ -338,10 +272,10 @@ def gt_cfr(
     if value is not None:
       raise ValueError(f"{name} is not for {'trees' if on_tree else 'games by their rules'}")
   if on_tree:
-    given: Any = start_on_tree(rules, nodes, root, current, beliefs)
+    given: Any = _start_on_tree(rules, nodes, root, current, beliefs)
     most = None if rules.depth_limited else given.scale
   else:
-    given = start_by_rules(rules, search, root, possible, path, beliefs, capacity)
+    given = _start_by_rules(rules, search, root, possible, path, beliefs, capacity)
     most = rules.largest_payoff
   if alternatives is not None and searcher is not None:
     most = most if validation.is_concrete(most) else None
@@ -430,12 +364,11 @@ def grow(
     reach = algorithm.core(state).reach
     for j in range(search.per_round):
       hands = sample_pair(now, reach, current, numbers.pairs[j])
-      growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], rules)
+      growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], search)
       if store.asks_once and network is not None:
         growth = growth._replace(store=_ask_joined(growth.store, places, network, params, search))
     return state, growth, asked
 
-  rules = Rules(search.puct, search.children, store.scale)
   if asks:
     first = algorithm.leaf_query(problem, state, 0).beliefs
     wanted = store.present[problem.rows] & (store.movers <= CHANCE)

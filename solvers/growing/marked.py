@@ -10,6 +10,8 @@ import numpy as np
 
 from games.public_tree import PADDING, Array, PublicTree, TreeStructure
 from games.tabulate import NodeInfo, infostates_after
+from solvers.algorithms.wrappers import Promises
+from solvers.growing.states import GTCFR
 from solvers.growing.store import Moves, PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels, lift, lower, reduce_gathered, split_levels
 from solvers.sweeps.pairs import TreePairs, make_pairs
@@ -254,25 +256,40 @@ class Marked:
     return padded[:, row_of_nodes(self.tree.structure)]
 
 
-def plant_marked(
-  tree: PublicTree, nodes: NodeInfo, root: Array, current: Array, scale: Array, *, whole: bool
-) -> tuple[Marked, Any]:
-  """Returns the store of a search: its root, the nodes on the way to `current`, their children."""
-  given = jax.tree.map(jnp.asarray, (tree, nodes, root, current, scale))
-  tree, nodes, root, current, scale = given
-  paths = jnp.asarray(ancestors(tree.structure))
-  if whole:
-    present = (paths == root).any(axis=1)
-  else:  # a node's number is larger than those above it
-    path = jnp.maximum(paths[current], root)
-    kids = nodes.child[path].reshape(-1)
-    there = jnp.concatenate([path, jnp.where(kids >= 0, kids, tree.num_nodes)])
-    present = jnp.zeros(tree.num_nodes, bool).at[there].set(True, mode="drop")
-  planted: Any = Marked(tree, nodes, root, scale, present, jnp.zeros(()))
-  allowed = planted.open.astype(tree.dtype)
-  uniform = allowed / jnp.maximum(allowed.sum(axis=1, keepdims=True), 1.0)
-  uniform = jnp.broadcast_to(uniform, (*uniform.shape[:2], tree.num_infostates))
-  return dataclasses.replace(planted, prior=uniform), current
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class OnTree:
+  """The start of a search on a written-out tree."""
+
+  tree: PublicTree  # see `Marked`
+  nodes: NodeInfo
+  scale: Any
+  root: Array  # the node where it starts
+  current: Array  # the node where simulations start
+  beliefs: Array  # `[P, H]` at the root
+  promises: Promises | None  # there, which may be to nobody; None for never to anybody
+
+  def plant(self, search: GTCFR) -> tuple[Marked, Any]:
+    """Returns the store of the root, the way to `current` and their children; and `current`."""
+    given = jax.tree.map(jnp.asarray, (self.tree, self.nodes, self.root, self.current, self.scale))
+    tree, nodes, root, current, scale = given
+    paths = jnp.asarray(ancestors(tree.structure))
+    if search.whole:
+      present = (paths == root).any(axis=1)
+    else:  # a node's number is larger than those above it
+      path = jnp.maximum(paths[current], root)
+      kids = nodes.child[path].reshape(-1)
+      there = jnp.concatenate([path, jnp.where(kids >= 0, kids, tree.num_nodes)])
+      present = jnp.zeros(tree.num_nodes, bool).at[there].set(True, mode="drop")
+    planted: Any = Marked(tree, nodes, root, scale, present, jnp.zeros(()))
+    allowed = planted.open.astype(tree.dtype)
+    uniform = allowed / jnp.maximum(allowed.sum(axis=1, keepdims=True), 1.0)
+    uniform = jnp.broadcast_to(uniform, (*uniform.shape[:2], tree.num_infostates))
+    return dataclasses.replace(planted, prior=uniform), current
+
+  def steps(self, store: Any) -> int:
+    """Returns the most steps of a simulation."""
+    return store.tree.structure.depth
 
 
 def row_of_nodes(structure: TreeStructure) -> np.ndarray:

@@ -28,14 +28,6 @@ _TIE = 1e-6
 Carry = TypeVar("Carry")
 
 
-class Rules(NamedTuple):
-  """How simulations choose; see `GTCFR`."""
-
-  puct: float
-  children: int | None
-  scale: Array | float  # the largest payoff
-
-
 class MoveOptions(NamedTuple):
   """The mover's options with values and counts of the last update: `[K]` of each."""
 
@@ -89,23 +81,24 @@ def in_rounds(
   return lax.fori_loop(0, -(-rounds // _AT_ONCE), some, carry)
 
 
-def choose_move(numbers: jax.Array, options: MoveOptions, rules: Rules) -> jax.Array:
+def choose_move(
+  numbers: jax.Array, options: MoveOptions, search: GTCFR, scale: Array | float
+) -> jax.Array:
   """Returns a simulation's option: PUCT's, or one sampled from the policy."""
   followed = jnp.where(options.open, options.policy, 0.0)
   followed = jnp.where(followed.sum() > 0, followed, options.open.astype(followed.dtype))
   by_policy = sample_index(numbers[0], followed)
-  by_puct = puct(options, rules)
-  return jnp.where(numbers[1] < _PUCT_SHARE, by_puct, by_policy)
+  return jnp.where(numbers[1] < _PUCT_SHARE, puct(options, search.puct, scale), by_policy)
 
 
-def puct(options: MoveOptions, rules: Rules) -> jax.Array:
+def puct(options: MoveOptions, weight: float, scale: Array | float) -> jax.Array:
   """Returns the option of the highest score, the first of those that tie."""
-  value, visits, recent = options.value / rules.scale, options.visits, options.recent
+  value, visits, recent = options.value / scale, options.visits, options.recent
   # Visits since the last update count as losses, so that simulations of one batch spread.
   lost = (visits * value - recent) / jnp.maximum(visits + recent, 1.0)
   value = jnp.where(recent > 0, lost, value)
   total = jnp.where(options.open, visits, 0.0).sum()
-  score = value + rules.puct * options.prior * jnp.sqrt(total) / (1.0 + visits)
+  score = value + weight * options.prior * jnp.sqrt(total) / (1.0 + visits)
   score = jnp.where(options.open, score, -jnp.inf)
   return jnp.argmax(score >= score.max() - _TIE).astype(jnp.int32)
 
@@ -184,11 +177,11 @@ def simulate(
   start: jax.Array,
   hands: jax.Array,
   numbers: jax.Array,
-  rules: Rules,
+  search: GTCFR,
 ) -> tuple[Growth, jax.Array]:
   """Walks from `start` to the first state that is not in the tree, and adds that."""
   # Half of the moves are PUCT's, half follow the policy. At a leaf of the tree its children are
-  # added, `rules.children` of a player's by prior, all of chance's; where a move is missing, that.
+  # added, `search.children` of a player's by prior, all of chance's; where a move is missing, that.
   store: Store = growth.store
   most = len(numbers)
 
@@ -198,7 +191,8 @@ def simulate(
     moves, player = mover < CHANCE, jnp.minimum(mover, 1)
     held = hands[player]
     found = store.moves(node, held)
-    chosen = choose_move(drawn[:2], _options(view, growth, found, node, held, player), rules)
+    options = _options(view, growth, found, node, held, player)
+    chosen = choose_move(drawn[:2], options, search, store.scale)
     action = found.action[chosen]
     if store.deals:
       action = jnp.where(moves, action, sample_index(drawn[2], store.dealt(node, hands)))
@@ -237,7 +231,7 @@ def simulate(
   missing = end.node < 0
   above = jnp.where(missing, end.before, end.node)
   is_action = jnp.arange(store.legal.shape[-1], dtype=jnp.int32) == end.action
-  joins = jnp.where(missing, is_action, _joining(store, above, end.hands, rules))
+  joins = jnp.where(missing, is_action, _joining(store, above, end.hands, search.children))
   joined, places = store.join(above, joins)
   counts = end.counted.astype(growth.visits.dtype)
   return Growth(
@@ -246,16 +240,16 @@ def simulate(
   ), places
 
 
-def _joining(store: Store, leaf: jax.Array, hands: jax.Array, rules: Rules) -> jax.Array:
+def _joining(store: Store, leaf: jax.Array, hands: jax.Array, most: int | None) -> jax.Array:
   """Returns the children that a leaf gets whose mover holds its one of `hands`: `[A]` bool."""
   legal = store.legal[leaf]
-  if rules.children is None:
+  if most is None:
     return legal
   mover = store.kind[leaf]
   found = store.moves(leaf, hands[jnp.minimum(mover, 1)])
   likely = jnp.where(found.open, found.prior, -1.0)
   rank = jnp.argsort(jnp.argsort(-likely, stable=True), stable=True)
-  best = found.open & (rank < rules.children)
+  best = found.open & (rank < most)
   chosen = (
     jnp.zeros_like(legal).at[jnp.where(best, found.action, len(legal))].set(True, mode="drop")
   )

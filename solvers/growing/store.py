@@ -20,7 +20,6 @@ class Moves(NamedTuple):
 
   # `met_row` and `met_column` are the place in arrays `[L, H]` of the other's mass that the mover
   # meets afterwards: a move of one's own leaves it as it was, so that the node's holds at ends.
-
   open: jax.Array  # whether the rules allow it
   known: jax.Array  # whether it leads to a node of the tree
   action: jax.Array  # the public action
@@ -85,7 +84,6 @@ class PlacesProblem(Problem):
   # node that has no children, but where somebody moves, is *frontier*: a leaf, whose value comes
   # from outside until a child joins it. Values are asked for all `L` places that may be frontier,
   # the `rows`, and those count that `is_frontier` `[L]` marks. Places without a node are padding.
-
   tree: Any
   nature: tuple[Levels, Levels]
   root_mass: jax.Array

@@ -45,10 +45,9 @@ class HandRecord(NamedTuple):
   are known, `K` is all pairs and `J` is one.
 
   Attributes:
-    joint: `[J, K]` probability of both, before the first move.
-    root_values: `[J, K]` value function there.
+    joint, root_values: `[J, K]` probability of both before the first move, and the value there.
     held: what the other did hold, below `J`.
-    moves: of chance and of the known player, in order; the other's moves are left out.
+    moves: of chance and of the known player, in order.
     payoffs: `[K]` what the known player wins at the end, given what it holds.
   """
 
@@ -107,8 +106,8 @@ def aivat(record: HandRecord) -> float:
 
   With `R(k)` the probability that nature and the known player come to a node with `k`, given what
   the other holds: the mean of the payoffs by `R` at the end; at every move of chance or of the
-  known player the mean of the value function over what could have happened less its mean over what
-  did; and the same of the other's infostate, which nature deals.
+  known player the mean value of what could have happened less that of what did; and the same of the
+  other's infostate.
 
   Raises:
     TypeError: `record` is something else.
@@ -153,18 +152,13 @@ class HandRecorder:
     infostates: tuple[int | None, int | None],
     policy: Mapping[History, Array],
   ) -> HandRecord:
-    """Returns the record of a hand.
+    """Returns the record of a hand; payoffs are the known player's, player 0's if both are known.
 
     Args:
       history: public actions, chance's too, from the start of the game to an end.
-      infostates: what each player held; None for a player whose policy is known, and who might
-        have held anything: one of them, or both.
-      policy: rows `[H]` by public history: the known player's policy in this hand, at each move
-        that it had, the ones not taken too, by the history that the move leads to. Other rows are
-        not looked at.
-
-    Returns:
-      The record; payoffs are the known player's, or player 0's if both are known.
+      infostates: what each player held; None for one of them, or both, whose policy is known.
+      policy: rows `[H]` by public history: the known player's policy in this hand at each move that
+        it had, the ones not taken too, by the history that the move leads to.
 
     Raises:
       TypeError: an argument is of another kind.
@@ -262,8 +256,6 @@ def zero_values(tree: PublicTree) -> ValueFunction:
 def half_the_difference(tree: PublicTree, values: Array) -> ValueFunction:
   """Returns half the difference of both players' infostate values, as a value function.
 
-  It is what values of infostates, as searches and networks have them, say of a pair.
-
   Args:
     tree: the whole tree.
     values: `[N, P, H]` what each player expects at each node, such as `node_values` returns.
@@ -279,15 +271,14 @@ def half_the_difference(tree: PublicTree, values: Array) -> ValueFunction:
 
 
 def node_values(tree: PublicTree, policy: Array) -> np.ndarray:
-  """Computes what each player expects at every node if both play `policy`, given its infostate.
+  """Computes what each player expects at every node if both play `policy`: `[N, P, H]`.
+
+  The other's infostate is weighed by the tree's prior and its own moves; zero where that leaves
+  none.
 
   Args:
     tree: a whole tree, without hidden moves.
     policy: `[N, H]`, as `solve` returns it.
-
-  Returns:
-    `[N, P, H]` payoffs, the other's infostate weighed by the tree's prior and its own moves; zero
-    where that leaves none.
 
   Raises:
     ValueError: the tree is cut off or has hidden moves, or `policy` is none.
@@ -355,10 +346,10 @@ _BOARDS_AT_ONCE = 1_024
 class PotShares(ValueFunction):
   """Shares of the pot without further bets, times the chips.
 
-  Where the ways to deal the rest of the board are at most `max_runouts`, shares are means over all
-  of them. Where they are more before the first deal, as before a flop, a hand counts as much as its
-  place in the order of hands after that deal, on average over its outcomes; the deal is corrected
-  by that place. Later deals that leave too many are not corrected, which costs no bias.
+  Where the ways to deal the rest of the board are at most `max_runouts`, shares are means over all.
+  Where they are more before the first deal, as before a flop, a hand counts as its mean place in
+  the order of hands after that deal. Later deals that leave too many are not corrected, without
+  bias.
 
   Args:
     game: hold'em.

@@ -38,9 +38,6 @@ from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_
 class Strategy(abc.ABC):
   """What LBR plays against: an agent, and its average policy at every public state.
 
-  A subclass says what `rows` are, and where the agent plays otherwise than by drawing from them (by
-  one random iteration, say), how it moves: `act`.
-
   Attributes:
     tree: the whole tree of the game where `rows` are of one; else None.
   """
@@ -57,13 +54,9 @@ class Strategy(abc.ABC):
 
   @abc.abstractmethod
   def rows(self, ahead: tuple[int, ...] = ()) -> Array:
-    """Returns the average policy of the mover after further public actions `ahead`.
+    """Returns the mover's average policy `[A, H]` after further public actions `ahead`.
 
-    Args:
-      ahead: none for the present public state; LBR asks one bet ahead how often it is folded to.
-
-    Returns:
-      `[A, H]` probability of each action given each hand, zero for those that are not legal.
+    It is zero for actions that are not legal. LBR asks one bet ahead how often it is folded to.
     """
 
   def act(self, infostate: int, rng: np.random.Generator) -> int:
@@ -161,14 +154,12 @@ _TIE = 1e-9  # of the stack: moves nearer in value are equally good
 
 @dataclasses.dataclass(frozen=True)
 class LBRRules:
-  """Which moves LBR considers.
+  """Which moves LBR considers: those that the game lacks at a state are left out.
 
   Attributes:
     rounds: the moves of each round of betting, letters of `F` fold, `C` check or call, `P` the pot,
-      `A` all-in; the last entry holds for later rounds. The default is that of ReBeL's table 1.
-
-  Moves that the game lacks at a state are left out. `P` is the bet whose chips are nearest to those
-  of a raise by the pot after calling (all-in counts, and of two as near the smaller is taken).
+      `A` all-in; the last entry holds for later rounds. `P` is the bet nearest to a raise by the
+      pot after calling, of two the smaller. The default is that of ReBeL's table 1.
 
   Raises:
     ValueError: an entry holds another letter, one twice, or no `C`, which is always legal.
@@ -260,9 +251,7 @@ class LBRResult(NamedTuple):
     half_width: of the 95 % confidence interval around the mean.
     by_seat: where LBR had seat 0, and seat 1.
     num_hands: how many were played.
-    aivat: the mean once more by AIVAT (`aivat`), which takes luck out without bias, since
-      what LBR does with every hand is known.
-    aivat_half_width: of its interval.
+    aivat, aivat_half_width: the same by AIVAT (`aivat`), with less luck and without bias.
   """
 
   mean: float
@@ -296,8 +285,8 @@ def local_best_response(
     progress: called with hands done, and in all.
 
   Returns:
-    What LBR won: on average at most twice the exploitability of what the agent plays, `by_seat`
-    at most a best response's value.
+    What LBR won: on average at most twice the agent's exploitability, `by_seat` at most a best
+    response's value.
 
   Raises:
     TypeError: `game` is not hold'em, or an argument is of another kind.

@@ -110,13 +110,13 @@ def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = 
     beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
 
   Returns:
-    `[P, H]` payoffs, the other's infostate drawn from the root beliefs conditioned on the
-    player's. Zero where no infostate of the other is compatible. `[B, P, H]` where there are `B` of
-    one argument; one of another serves all.
+    `[P, H]` payoffs, the other's infostate drawn from the root beliefs conditioned on the player's;
+    zero where none is compatible. `[B, P, H]` where there are `B` of one argument; one of another
+    serves all.
 
   Raises:
-    ValueError: the tree is depth-limited, or `policy` or `beliefs` has the wrong shape or is
-      concrete and not a distribution, or batches differ in size.
+    ValueError: the tree is depth-limited, `policy` or `beliefs` has the wrong shape or is concrete
+      and not a distribution, or batches differ in size.
   """
   return measure(_payoffs, tree, policy, beliefs)
 
@@ -151,10 +151,8 @@ def best_response(
   """Computes `player`'s best response to the other player's part of `policy`.
 
   Args:
-    tree: a tree without leaves, or a stack of them.
-    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
+    tree, policy, beliefs: as for `expected_values`.
     player: who responds, 0 or 1; static.
-    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
     locked: where `player` keeps to `policy` too, as for `solvers.solve`.
 
   Returns:
@@ -230,16 +228,12 @@ def exploitability(
   """Computes the exploitability of `policy` (ReBeL, section 7: NashConv / 2).
 
   Args:
-    tree: a tree without leaves, or a stack of them.
-    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
-    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
-    locked: where both players keep to `policy` even as they respond, as for `solvers.solve`: the
-      exploitability within the game that is so constrained.
+    tree, policy, beliefs: as for `expected_values`.
+    locked: where both players keep to `policy` even as they respond, as for `solvers.solve`.
 
   Returns:
-    A scalar, (best-response value of player 0 + best-response value of player 1) / 2, in the
-    game's units; zero exactly at an equilibrium. `[B]` where there are `B` of an argument; one of
-    another serves all.
+    A scalar, (best-response value of player 0 + best-response value of player 1) / 2, in the game's
+    units; zero exactly at an equilibrium. `[B]` where there are `B` of an argument.
 
   Raises:
     ValueError: as `expected_values`.
@@ -253,8 +247,7 @@ def root_marginals(tree: PublicTree, beliefs: Array) -> jax.Array:
   It is the beliefs themselves unless infostates exclude each other.
 
   Raises:
-    ValueError: the tree is stacked, or `beliefs` `[P, H]` have the wrong shape or are concrete and
-      not distributions.
+    ValueError: the tree is stacked, or `beliefs` `[P, H]` are not distributions.
   """
   validation.check_unstacked(tree)
   validation.check_beliefs(tree, beliefs)

@@ -17,13 +17,7 @@ from solvers import loop, tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.regret_rules import Exponent, Schedule, at_horizon, decay
 from solvers.algorithms.wrappers import LeafMeans, Wrapper
-from solvers.leaf_values import (
-  LeafQuery,
-  LeafValues,
-  before_loop,
-  leaf_beliefs,
-  normalise_beliefs,
-)
+from solvers.leaf_values import LeafQuery, LeafValues, before_loop, leaf_beliefs, normalise_beliefs
 from solvers.loop import Evaluate
 from solvers.metrics.policies import values_given_leaves
 from solvers.sweeps.levels import Levels
@@ -83,13 +77,11 @@ class SearchResult(NamedTuple):
 
   Attributes:
     root_values: `[B, P, H]` see `solvers.solve`.
-    policy: for each level `[B, n, H]`: the policy at the sampled iteration.
-    average_policy: for each level `[B, n, H]`.
+    policy, average_policy: for each level `[B, n, H]`, at the sampled iteration, and on average.
     leaf_beliefs: `[B, L, P, H]` at the leaves under `policy`; under the average until then if the
       algorithm sets leaf beliefs by averages (CFR-AVG; ReBeL, appendix I).
-    leaf_values: `[B, P, L, H]` what each player expected at the leaves, the mean over iterations:
-      the opponent's row is what it is promised where the next search has a gadget. None unless
-      `keep_leaf_values`.
+    leaf_values: `[B, P, L, H]` each player's mean over iterations: the opponent's row is its
+      promise in the next search with a gadget. None unless `keep_leaf_values`.
     iterates: of the last `keep_iterates` searches; None for none.
   """
 
@@ -132,27 +124,24 @@ def search_batch(
 ) -> SearchResult:
   """Searches `B` subgames of one shape from given beliefs.
 
-  Batching is the point here: the leaves of all subgames are evaluated together, so
-  `leaf_values` must treat each row by itself, as a network does.
+  The leaves of all subgames are evaluated together, so `leaf_values` must treat each row by itself,
+  as a network does.
 
   Args:
     trees: stacked, every array with a leading axis `[B]`.
     beliefs: `[B, P, H]` at the roots.
-    stop: `[B]` number of updates of each player before the sampled policy, less than
-      `num_iterations // 2`.
+    stop: `[B]` updates of each player before the sampled policy, below `num_iterations // 2`.
     num_iterations: one player's update is one iteration; even, may be traced.
     algorithm: static; None where no player decides: then the leaves are asked about once.
-    leaf_values: static; if it has `encode(params, features)`, that is called once before the
-      loop, and queries carry its result.
+    leaf_values: static; `encode(params, features)`, if it has that, is called once before the loop,
+      and queries carry its result.
     params: passed on to `leaf_values`.
-    num_rows: static; rows of the evaluation, at least the number of leaves of the active
-      subgames.
+    num_rows: static; rows of the evaluation, at least the leaves of the active subgames.
     active: `[B]` bool; results of other subgames are meaningless. None for all.
-    initial_policy: for each level `[B, n, H]`, what to start from: a warm-started algorithm's
-      policy, or any other's first; None for uniform.
+    initial_policy: for each level `[B, n, H]`, the first policy; None for uniform.
     alternatives: `[B, H]` what the opponent is promised, for an algorithm with a gadget.
-    levelled: whether to shift root values to the average policies' values of the PBS
-      (`solvers.search.batch`), another evaluation of all leaves.
+    levelled: whether to shift root values to the average policies' values of the PBS, by another
+      evaluation of all leaves.
     keep_leaf_values: whether to return mean leaf values; for algorithms of the CFR family.
     keep_iterates: of how many searches, the last ones, to return every iterate; then the number of
       iterations is static.
@@ -328,15 +317,14 @@ def sample_stop(
   """Samples how many updates to make before stopping, with the weights of the average policy.
 
   The policy after j updates weighs `(j + 1) ** exponent`, so the mean over playthroughs is the
-  average policy (ReBeL, algorithm 2 and Theorem 3); exponent 0 samples uniformly. After a warm
-  start these count as the updates after so many more.
+  average policy (ReBeL, algorithm 2 and Theorem 3); exponent 0 samples uniformly.
 
   Args:
     key: consumed.
-    shape: of the result.
+    shape: of the result; static.
     num_iterations: static; one player's update is one iteration.
     exponent: static.
-    warm_start: iterations that the policy started from stands for; static.
+    warm_start: iterations that the policy started from stands for, counted as done; static.
 
   Returns:
     Integers from 0 to `num_iterations // 2 - 1`.
@@ -349,10 +337,10 @@ def sample_stop(
 def spread_stops(
   key: jax.Array, count: int, num_iterations: int, exponent: Exponent, warm_start: int = 0
 ) -> jax.Array:
-  """Samples stops, each with the same weights as by `sample_stop`, but spread evenly together.
+  """Samples stops with the weights of `sample_stop`, but spread evenly (systematic sampling).
 
-  Below any iteration lie as many of them as the weights say, to within one (systematic sampling),
-  so the average over playthroughs of what depends on one search's stop has far less variance.
+  Below any iteration lie as many as the weights say, to within one, so averages over playthroughs
+  of what depends on one search's stop have far less variance.
 
   Args:
     key: consumed.

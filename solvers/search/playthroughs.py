@@ -1,4 +1,4 @@
-"""The policy of an agent that searches as it plays (ReBeL, section 6 and Theorem 3)."""
+"""An agent that searches depth-limited subgames, and its policy (ReBeL, section 6, Theorem 3)."""
 # In one playthrough every subgame that can come up is solved once, from the beliefs that the
 # searches above it led to, and the policy of a random iteration is played; it, or with CFR-AVG
 # the average until then, sets the beliefs below (appendix I). Averaged over playthroughs,
@@ -23,16 +23,150 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import CHANCE, PADDING, PublicTree
-from games.tabulate import children_of
+from games import CHANCE, PADDING, Game, PublicTree, build_public_tree
+from games.tabulate import check_tree_of, children_of
 from solvers import tuning
+from solvers.algorithms.cfr import Algorithm
+from solvers.leaf_values import LeafValues
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
-from solvers.search.searching_agent import SearchingAgent, searches_from
-from solvers.search.starts import search_starts
-from solvers.search.subgames import SubgameTable
+from solvers.search.starts import SearchPolicy, search_starts
+from solvers.search.subgames import (
+  FoundSubgames,
+  SubgameTable,
+  SubgameTables,
+  bucket_subgames,
+  stack_subgames,
+)
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla import Programs, run_ahead, work_of_solving
+
+_SPARE_LANES = 1.25  # lanes for each that the rows of a call fill on average
+
+
+class Room(NamedTuple):
+  """Capacity of a compiled call of one stage: searches, and leaves of all of them."""
+
+  num_lanes: int
+  num_rows: int
+
+  def calls(self, live: np.ndarray) -> Iterator[slice]:
+    """Cuts searches of `live` leaves each, `[M]`, into calls that have lanes and rows for them."""
+    start = 0
+    while start < len(live):
+      total = np.cumsum(live[start : start + self.num_lanes])
+      size = max(int(np.searchsorted(total, self.num_rows, side="right")), 1)
+      yield slice(start, start + size)
+      start += size
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchingAgent:
+  """An agent that searches depth-limited subgames of a game; the whole of it in one object.
+
+  Attributes:
+    game, algorithm, leaf_values, subgames, policy, average_last: see `make_searching_agent`.
+    start: the start of the game alone, as a stage.
+    tables: all subgames, a stage for each compiled program.
+    rooms: what a call of each has room for.
+  """
+
+  game: Game
+  algorithm: Algorithm
+  leaf_values: LeafValues | None
+  subgames: FoundSubgames
+  policy: SearchPolicy | None
+  average_last: bool
+  start: SubgameTable
+  tables: SubgameTables
+  rooms: tuple[Room, ...]
+
+  @functools.cached_property
+  def tree(self) -> PublicTree:
+    """The whole game's public tree, which searches do not need."""
+    return build_public_tree(self.game)
+
+  def stage_of(self, roots: np.ndarray) -> np.ndarray:
+    """Returns the number of the stage that each of `roots` `[M]` stands at."""
+    held = [np.asarray(stage.row_of)[roots] >= 0 for stage in self.tables.stages]
+    return np.argmax(held, axis=0)
+
+
+def make_searching_agent(
+  game: Game,
+  subgames: FoundSubgames,
+  *,
+  algorithm: Algorithm,
+  leaf_values: LeafValues | None,
+  policy: SearchPolicy | None = None,
+  average_last: bool = False,
+  num_buckets: int = 4,
+  rows_per_call: int | None = None,
+  max_lanes: int | None = None,
+) -> SearchingAgent:
+  """Prepares the tables of an agent.
+
+  Args:
+    game: the rules.
+    subgames: from `find_subgames`; its depth is the depth of the agent's search.
+    algorithm: such as `linear_cfr()`.
+    leaf_values: of `(params, query)`, each row by itself; None if the subgames have no leaves.
+    policy: a policy network that every search starts from; None for uniform policies.
+    average_last: play the average policy of subgames that end the game, not a random iteration's:
+      in expectation the same, with fewer playthroughs.
+    num_buckets: into how many programs subgames are grouped by size.
+    rows_per_call, max_lanes: leaves and subgames that one call searches at most (more leaves if a
+      single subgame has more); None for what suits the device.
+  """
+  check_tree_of(game, subgames.trees[0])
+  default_rows, default_lanes = tuning.pieces().call
+  rows_per_call, max_lanes = rows_per_call or default_rows, max_lanes or default_lanes
+  times, features_of = visits(subgames), None if policy is None else game
+  stages, rooms = [], []
+  for entries in bucket_subgames(subgames, num_buckets):
+    stage = stack_subgames(subgames, entries, features_of)
+    num_rows = max(rows_per_call, stage.most_live)
+    met = times[entries] if times[entries].any() else None
+    mean_live = max(float(np.average(stage.num_live, weights=met)), 1.0)
+    # A network's row is much dearer than a subgame's tables, so rows are what should run out.
+    lanes = int(np.clip(_SPARE_LANES * num_rows / mean_live, 1, max_lanes))
+    stages.append(stage)
+    rooms.append(Room(lanes, min(num_rows, lanes * stage.most_live)))
+  return SearchingAgent(
+    game=game,
+    algorithm=algorithm,
+    leaf_values=leaf_values,
+    subgames=subgames,
+    policy=policy,
+    average_last=average_last,
+    start=stack_subgames(subgames, [0], features_of),
+    tables=SubgameTables(tuple(stages)),
+    rooms=tuple(rooms),
+  )
+
+
+def searches_from(agent: SearchingAgent) -> np.ndarray:
+  """Returns how many searches each subgame costs with all below it: `[R]`."""
+  successors = agent.subgames.successors
+  counts = np.ones(len(successors), np.int64)
+  while True:
+    longer = np.array([1 + counts[below].sum() for below in successors])
+    if (longer == counts).all():
+      return counts
+    counts = longer
+
+
+def visits(subgames: FoundSubgames) -> np.ndarray:
+  """Returns how often one game's public tree meets each subgame, from entry 0 on: `[R]`."""
+  counts = np.zeros(len(subgames.successors), np.int64)
+  while True:
+    more = np.zeros_like(counts)
+    more[0] = 1
+    for count, below in zip(counts, subgames.successors):
+      np.add.at(more, below, count)
+    if (more == counts).all():
+      return counts
+    counts = more
 
 
 class Frontier(NamedTuple):
@@ -130,7 +264,7 @@ def searching_policy(
   unsafe: bool = False,
   progress: Progress | None = None,
 ) -> np.ndarray:
-  """Computes the agent's policy as the average over sampled playthroughs.
+  """Computes the agent's policy `[N, H]` on `agent.tree`, the average over sampled playthroughs.
 
   Args:
     agent: from `make_searching_agent`.
@@ -138,12 +272,9 @@ def searching_policy(
     num_playthroughs: how many are averaged.
     num_iterations: of each search; one player's update is one. Even.
     key: consumed.
-    unsafe: play the average policy of each search instead of a random iteration's, and pass on
-      its beliefs. Needs one playthrough only.
+    unsafe: play the average policy of each search, not a random iteration's, and pass on its
+      beliefs. Needs one playthrough only.
     progress: called with searches done and in all.
-
-  Returns:
-    The policy `[N, H]` on `agent.tree`.
 
   Raises:
     ValueError: a number is out of range.
@@ -187,9 +318,9 @@ def sample_playthroughs(
   """Samples playthroughs, as many at a time as fit.
 
   Args:
-    start: what has been sampled, from `no_playthroughs` or an earlier call with the same agent,
-      parameters and iterations; what follows does not depend on where calls began or ended, if
-      none but the last ended within a batch.
+    start: from `no_playthroughs` or an earlier call with the same agent, parameters and iterations;
+      what follows does not depend on where calls began or ended, if none but the last ended within
+      a batch.
     jitter: key of a trajectory of the first search, below which not every playthrough is searched
       for (`thinned`); None for the trajectory of unmoved beliefs, and all searches.
     num_playthroughs: in all, those of `start` included.
@@ -280,7 +411,11 @@ def jittered(beliefs: np.ndarray, key: jax.Array | None) -> np.ndarray:
   return beliefs * (1 + units * np.finfo(beliefs.dtype).eps).astype(beliefs.dtype)
 
 
-def _search_tables(
+@functools.partial(
+  Programs,
+  static_argnames=("algorithm", "leaf_values", "policy", "num_rows", "average", "decides"),
+)
+def _searches(
     stage, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
     policy, num_rows, average, decides,
 ):  # fmt: skip
@@ -300,12 +435,6 @@ def _search_tables(
   if not average:
     return own, result.leaf_beliefs
   return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
-
-
-_searches = Programs(
-  _search_tables,
-  static_argnames=("algorithm", "leaf_values", "policy", "num_rows", "average", "decides"),
-)
 
 
 def _own_reach(tree, beliefs, policy, reach):

@@ -138,16 +138,13 @@ def _query_above(
 
 
 def explore(problem: Problem, policy: Levels, explorer: jax.Array, rate: float) -> Levels:
-  """Mixes uniform play into the policy of one player.
+  """Mixes uniform play into the policy of one player; the other's rows stay.
 
   Args:
     problem: the subgame.
     policy: for each level `[n, H]`.
     explorer: `[]` 0 or 1.
     rate: probability of a uniform move at each of the explorer's decisions.
-
-  Returns:
-    The mixed policy; the other player's rows are as they were.
   """
   uniform = problem.uniform_policy()
   mixed = [policy[0]]
@@ -251,8 +248,7 @@ def sample_starts(
     iterates: from `search_starts`.
     key: consumed.
     num_starts: how many to sample.
-    stop_exponent, exploration: as in `SelfPlay`.
-    warm_start: as for `sample_stop`.
+    stop_exponent, exploration, warm_start: see `sample_stop` and `explore`.
 
   Returns:
     The roots of the subgames there `[num_starts]`, and their PBSs `[num_starts, P, H]`.

@@ -35,16 +35,12 @@ class FoundSubgames(NamedTuple):
 
 @checked
 def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
-  """Enumerates the subgames of `game` that reach `depth` public actions down.
+  """Enumerates the subgames of `game` that reach `depth` public actions down; the first starts it.
 
   Args:
-    game: the rules. Its public states must say all that matters below them: two histories with
-      equal states have the same future and the same possible infostates.
+    game: the rules. Equal public states have the same future and the same possible infostates.
     depth: public actions, chance included, from a subgame's root to its leaves; `"stage"` to cut
       where a stage of the game ends (`Game.stages`).
-
-  Returns:
-    The subgames; entry 0 starts the game.
 
   Raises:
     ValueError: `depth` is not a positive integer or `"stage"`, or there are more than 4,096
@@ -202,7 +198,6 @@ class SubgameTable(Stage):
 
   # Public states that are equal share an entry: in Liar's Dice there is one for each last bid and
   # player to act, however the bidding got there.
-
   trees: PublicTree  # stacked depth-limited trees, leading axis `[M]`
   successor: Array  # `[M, L]` the root that each leaf is, -1 for padding
   num_live: Array  # `[M]` how many leaves of the common shape each row has

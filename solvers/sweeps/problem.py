@@ -51,7 +51,6 @@ class Lock(NamedTuple):
   """What players are held to: a policy is `least` plus `free` times one over the `open` moves."""
 
   # In a problem each is by level.
-
   least: Any  # `[N, H]` the least probability of each move
   free: Any  # `[N, H]` what is left of the choice that the move belongs to; zero where it is locked
   open: Any = None  # `[N, H]` 1 for moves that the rest may go to, else 0; None for all
@@ -84,9 +83,8 @@ class Sweep(NamedTuple):
 class Problem:
   """A (sub)game to be solved from given beliefs; what stays fixed is computed once.
 
-  All operations are of one game; batches come from `jax.vmap`. Policies, reach and values are kept
-  by level, `[n, H]`; a policy's row n says how likely who acted at n's parent is to move to n. A
-  storage defines the abstract methods, and others where its nodes are no tree's by level.
+  Operations are of one game; batches come from `jax.vmap`. Policies, reach and values are kept by
+  level, `[n, H]`. A storage defines the abstract methods, and others where its nodes are no tree's.
 
   Attributes:
     tree: the nodes.
@@ -243,18 +241,13 @@ class Problem:
     leaf_values: jax.Array | None,
     player: int,
   ) -> Sweep:
-    """Computes `player`'s counterfactual values from the bottom up.
+    """Computes `player`'s counterfactual values from the bottom up; see `Sweep`.
 
     Args:
-      policy: the rows that `player` moved to are used. None to respond best instead: the maximum
-        over the player's moves.
+      policy: the rows that `player` moved to are used. None to respond best instead.
       opponent_reach: the opponent's own reach.
-      leaf_values: `[L, H]` expected values at the leaves times the opponent's compatible reach
-        (`weigh_leaf_values`); None if there are no leaves.
+      leaf_values: `[L, H]` counterfactual (`weigh_leaf_values`); None if there are no leaves.
       player: whose values, 0 or 1.
-
-    Returns:
-      The values; see `Sweep`.
     """
 
   def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:

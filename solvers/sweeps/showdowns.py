@@ -28,7 +28,6 @@ class SortedShowdowns(NamedTuple):
   # Hands are sorted in `blocks` of `b` (`_blocks`), and those that hold a card, `M` for each of `C`
   # cards, apart. Places in the sums are flat; those within a block come first, then blocks or
   # cards, so that one matrix product sums all blocks. Hand `H`, which nobody holds, fills up.
-
   order: jax.Array  # [K, b, blocks] the hands in order of strength
   bounds: jax.Array  # [K, 2, H] sums below, and up to, the hands that tie with each
   card_order: jax.Array  # [K, M, C] the hands that hold a card, in order of strength

@@ -199,6 +199,32 @@ print({loaded})"""
   assert python(program).splitlines() == ["[]", "['chex', 'flax', 'optax']"]
 
 
+def test_a_saved_spot_is_solved_on(solved, tmp_path, capsys):
+  """As if it had never stopped, to what 16 bits leave of regrets; not as from nothing."""
+  kept, finer = str(tmp_path / "kept"), str(tmp_path / "finer")
+  solved.save(kept)
+  number = solved.iterations + 32
+  given = ["--load", kept, "--max-iterations", str(number), "--output", finer]
+  assert spot.main(given) == 0
+  assert f"after {number} iterations" in capsys.readouterr().out
+  again, whole = spot.load(finer), spot.solve(solved.spot, target=0.0, max_iterations=number)
+  assert again.percent == pytest.approx(whole.percent, rel=1e-3)
+  for ours, theirs in zip(again.policy, whole.policy, strict=True):
+    np.testing.assert_allclose(ours, theirs, atol=1e-3)
+  forgotten = {key: x._replace(numbers=0 * x.numbers) for key, x in solved.sums.items()}
+  anew = dataclasses.replace(solved, sums=forgotten)
+  anew = spot.solve(anew, target=0.0, max_iterations=number)
+  assert abs(anew.percent - whole.percent) > 0.05 * whole.percent
+  assert spot.main(["--load", finer, "--target", str(again.percent + 1)]) == 0  # is met
+  assert f"after {number} iterations" in capsys.readouterr().out
+  assert spot.main(["--load", finer, "--target", "0.001", "--max-iterations", "32"]) == 2
+  assert f"max_iterations=32 must be above {number}" in capsys.readouterr().err
+  dataclasses.replace(solved, sums={}).save(kept)  # as earlier versions did
+  assert spot.load(kept).percent == solved.percent
+  assert spot.main(["--load", kept, "--target", "0.001"]) == 2
+  assert "is of an earlier version's file, whose solve cannot go on" in capsys.readouterr().err
+
+
 def test_rows_of_hands_and_kinds_add_up(solved):
   study = Study(solved).at("bet 66")
   for player in (0, 1):
@@ -316,7 +342,10 @@ def test_the_explorer(solved):
   wanted = []
 
   def solve(other, progress):
-    wanted.append((other.bets, other.lock))
+    if isinstance(other, spot.SolvedSpot):
+      wanted.append("finer")
+    else:
+      wanted.append((other.bets, other.lock))
     progress(32, 1.0)
     return Study(solved)
 
@@ -340,6 +369,8 @@ def test_the_explorer(solved):
         await pilot.press(*keys, "enter")
         await app.workers.wait_for_complete()
         await pilot.pause()
+      await pilot.press("f")
+      await app.workers.wait_for_complete()
       for tab in ("of-hands", "of-kinds", "of-cards"):
         await pilot.press("v")
         assert app.query_one("#tabs").active == tab
@@ -347,7 +378,7 @@ def test_the_explorer(solved):
 
   asyncio.run(use())
   bets = solved.spot.bets
-  assert wanted == [("a", None), (bets, "bet 66: fold 1"), (bets, None)]
+  assert wanted == [("a", None), (bets, "bet 66: fold 1"), (bets, None), "finer"]
   text = grid_text(Study(solved), 0)
   assert max(map(len, text.plain.splitlines())) <= 78
   assert len(text.plain.splitlines()) == 13

@@ -86,7 +86,7 @@ BAD += [
   (acpc, "uniform 127.0.0.1 9 --iterations 8", "iterations is not for run='uniform'"),
   (spot, "--load nothing.npz", "load='nothing.npz' cannot be read"),
   (spot, "--load nothing.npz --rake 5", "rake=5.0 is not for load="),
-  (spot, "--load nothing.npz --target 2", "target=2.0 is not for load="),
+  (spot, "--load nothing.npz --half-tables", "half_tables=True is not for load="),
 ]
 
 

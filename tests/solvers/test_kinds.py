@@ -177,10 +177,6 @@ def at_chance(action):
   table.apply(dealer.Move(action, 0), np.random.default_rng(0))
 
 
-def solve_lines(algorithm, tables):
-  solvers.solve(MADE.lines, algorithm=algorithm, target=1, num_iterations=2, tables=tables)
-
-
 def amounts(states, fractions=None):
   return HOLDEM.bets.amounts(HOLDEM.rules, states, fractions)
 
@@ -245,7 +241,10 @@ REFUSED = [
   ),
   (lambda: ByBoards(CFR, LINES), "tables=array.* must be 'float16' or None"),
   (lambda: ByBoards(CFR, "int8"), "tables='int8' must be 'float16' or None"),
-  (lambda: solve_lines(CFR, "float16"), "are for CFR with turns on lines"),
+  (
+    lambda: solvers.solve(MADE.lines, algorithm=CFR, num_iterations=2, tables="float16"),
+    "tables='float16' are for CFR with turns on lines",
+  ),
   (lambda: MADE.line((99,)), r"node=\(99,\) takes action 99 where .* allows"),
   (lambda: MADE.children((99,)), r"node=\(99,\) takes action 99 where .* allows"),
   (lambda: at_chance(99), "action=99 is not legal; legal here: "),

@@ -176,6 +176,35 @@ def packing():
   return gap
 
 
+@pytest.mark.parametrize("board", ["TsJh9hAs", "TsJh9hAsKd"])
+def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
+  with jax.enable_x64(True):
+    lines, _ = make_lines(make(board, APART))
+
+    def find(number, **more):
+      return solvers.solve(
+        lines, algorithm=solvers.discounted_cfr(), target=0, num_iterations=number, **more
+      )
+
+    before, whole = find(4), find(8)
+    again = find(8, start=before)
+    assert again.iterations == 8
+    assert again.exploitability == pytest.approx(whole.exploitability, rel=2e-4)  # by 16 bits
+    for ours, theirs in zip(again.average_policy, whole.average_policy, strict=True):
+      np.testing.assert_allclose(ours, theirs, atol=2e-3)
+    with pytest.raises(ValueError, match="num_iterations=4 must be more than start's 4"):
+      find(4, start=before)
+    with pytest.raises(ValueError, match="must be of the same lines"):
+      find(8, start=before._replace(sums=[rows[1:] for rows in before.sums]))
+    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
+      find(8, start=before._replace(sums=None))
+    for k in (0, 1):  # both are needed
+      sums = list(before.sums)
+      sums[k] = jax.tree.map(lambda x: 0 * x, sums[k])
+      worse = find(8, start=before._replace(sums=sums))
+      assert abs(worse.exploitability / whole.exploitability - 1) > 0.01
+
+
 @pytest.mark.slow
 def test_tables_of_16_bits_solve_to_a_thousandth_of_the_pot(packing):
   assert packing(None) < 1e-3

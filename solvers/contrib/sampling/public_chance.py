@@ -164,7 +164,7 @@ def solve_chance_sampled(
   if isinstance(tree, Lines):
     run, read = boards_on(tree, SampledBoards(_CFR, period=period), None, key=jax.random.key(seed))
     gap = float(run(num_iterations))
-    return Solution(exploitability=gap, average_policy=read(), iterations=num_iterations)
+    return Solution(exploitability=gap, average_policy=read()[0], iterations=num_iterations)
   run, key = _run[work_on_trees()], jax.random.key(seed)
   policy = run(*deals_of(tree), tree, key, num_iterations // 2, period=period)
   return Solution(policy, iterations=num_iterations)

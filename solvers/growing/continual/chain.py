@@ -1,7 +1,7 @@
 """Many searches of one game side by side, each after another of the same player, and its play."""
 
 import functools
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +9,11 @@ from jax import lax
 
 from games import CHANCE, TERMINAL, Game
 from games.arrays import one
-from games.public_tree import Array
 from solvers import tuning
 from solvers.algorithms.wrappers import Promises
 from solvers.growing.gt_cfr import Asked
 from solvers.growing.simulate import sample_index
-from solvers.growing.states import GTCFR, StateFunction
+from solvers.growing.states import GTCFR, StateFunction, only_wanted
 
 
 class PublicState(NamedTuple):
@@ -111,35 +110,21 @@ def next_start(
     return (root, jnp.where(known, below, place), known), jnp.where(known, -1, action)
 
   here = jax.tree.map(jnp.asarray, left.here)
-  first = here, place.astype(child.dtype), left.current >= 0
-  (root, place, _), path = lax.scan(follow, first, since)
-  prior, possible = jnp.asarray(rules.prior(), dtype), root.possible.astype(dtype)
-  reach, worth = left.reach[:, place], left.values[1 - searcher, place]
-  brought = beliefs_and_promises(left.current < 0, prior, possible, reach, worth, searcher)
-  return ChainStart(root, path, *brought)
-
-
-def beliefs_and_promises(
-  is_first: Array,
-  prior: Array,
-  possible: Array,
-  reach: Array,
-  worth: Array,
-  searcher: jax.Array,
-) -> tuple[jax.Array, Promises]:
-  """Returns the beliefs `[P, H]` and the promises from which a search starts at its root."""
+  (root, place, _), path = lax.scan(
+    follow, (here, place.astype(child.dtype), left.current >= 0), since
+  )
+  possible, reach = root.possible.astype(dtype), left.reach[:, place]
   uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
   totals = reach.sum(axis=1, keepdims=True)
   ranges = jnp.where(totals > 0, reach / jnp.where(totals > 0, totals, 1.0), uniform)
   searcher = jnp.asarray(searcher, jnp.int32)
   is_opponent = jnp.arange(2, dtype=jnp.int32)[:, None] == 1 - searcher
+  worth = left.values[1 - searcher, place]
   promises = Promises.to_opponent(searcher, worth, ranges[1 - searcher])
-  found = jnp.where(is_opponent, uniform, ranges), promises
-  first = prior, Promises.none(prior.shape[1], reach.dtype)
-  return jax.tree.map(lambda x, y: jnp.where(is_first, x, y), first, found)
-
-
-T = TypeVar("T")
+  first = jnp.asarray(rules.prior(), dtype), Promises.none(rules.num_infostates, dtype)
+  later = jnp.where(is_opponent, uniform, ranges), promises
+  brought = jax.tree.map(lambda x, y: jnp.where(left.current < 0, x, y), first, later)
+  return ChainStart(root, path, *brought)
 
 
 class ChainSearch(NamedTuple):
@@ -196,11 +181,11 @@ class Ground(Protocol):
     """Returns the empty result, before the first search of a game."""
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
-    """Returns the grounds for searches from states `roots` `[B, S]`, and which are theirs `[B]`."""
-    return [(self, jnp.ones(len(roots), bool))]
+    """Returns the kinds of `search` from states `roots` `[B, S]`, and which are theirs `[B]`."""
+    return [(self.search, jnp.ones(len(roots), bool))]
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
-    """Makes one search, here or in a part."""
+    """Makes one search."""
 
 
 def search_each(
@@ -223,13 +208,16 @@ def search_each(
     rounds: of each search.
     params: passed on to what is asked.
   """
-  kinds = ground.kinds(about.start.root.state)
-  settings = dict(how=how, rounds=rounds, params=params)
-  searches = [functools.partial(part.search, **settings) for part, _ in kinds]
-  shapes = jax.eval_shape(jax.vmap(searches[0]), about, keys)
-  found = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-  for search, (_, here) in zip(searches, kinds):
-    found = in_blocks(search, about, keys, active & here, found)
+  pieces, rows, found = tuning.pieces().searches, (about, keys), None
+  for search, here in ground.kinds(about.start.root.state):
+    each = jax.vmap(functools.partial(search, how=how, rounds=rounds, params=params))
+    new = only_wanted(lambda x, each=each: each(*x), rows, active & here, pieces, len(active))
+    if found is not None:
+      new = jax.tree.map(
+        lambda x, y, here=here: jnp.where(here.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, found
+      )
+    found = new
+  assert found is not None
   return found
 
 
@@ -250,29 +238,6 @@ def next_starts(
     return next_start(rules, left, child, since, searcher)
 
   return jax.vmap(one)(left, since, searcher)
-
-
-def in_blocks(search: Any, about: Any, keys: Any, active: jax.Array, found: T) -> T:
-  """Makes the active searches, so many at a time, and puts what they find in their places."""
-  number, pieces = len(active), tuning.pieces().searches
-  if pieces is None:
-    new = jax.vmap(search)(about, keys)
-    return jax.tree.map(
-      lambda x, y: jnp.where(active.reshape(-1, *[1] * (x.ndim - 1)), y, x), found, new
-    )
-  least, blocks = pieces
-  block = min(number, max(least, -(-number // blocks)))
-  padded = -(-number // block) * block
-  places = jnp.nonzero(active, size=padded, fill_value=number)[0]
-
-  def search_block(i: jax.Array, found: T) -> T:
-    some = lax.dynamic_slice_in_dim(places, i * block, block)
-    rows = jnp.minimum(some, number - 1)
-    new = jax.vmap(search)(*jax.tree.map(lambda x: x[rows], (about, keys)))
-    return jax.tree.map(lambda x, y: x.at[some].set(y, mode="drop"), found, new)
-
-  turns = -(-active.sum(dtype=jnp.int32) // block)
-  return lax.fori_loop(0, turns, search_block, found)
 
 
 class Standing(NamedTuple):
@@ -312,7 +277,7 @@ def play_on(
   *,
   exploration: Any,
 ) -> tuple[Standing, jax.Array]:
-  """Makes one move, and deals what chance deals after it.
+  """Makes one move and deals after it; returns where the game stands, and whether it is over.
 
   Args:
     rules: of the game.
@@ -320,9 +285,6 @@ def play_on(
     policy: `[M, H]` the mover's, as `moves_of` numbers moves.
     key: a random key.
     exploration: `[]` how likely the move is uniform instead.
-
-  Returns:
-    The next decision or end, and whether the game is over.
   """
   move_key, chance_key = jax.random.split(key)
   numbers, here = jax.random.uniform(move_key, (2,)), standing.here

@@ -12,15 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import (
-  CHANCE,
-  Game,
-  PublicTree,
-  Tabulated,
-  build_public_tree,
-  stack_trees,
-  tabulate,
-)
+from games import CHANCE, Game, PublicTree, Tabulated, build_public_tree, stack_trees, tabulate
 from games.arrays import Positive, checked
 from games.public_tree import Array, largest_payoff
 from games.tabulate import NodeInfo, children_of
@@ -39,7 +31,9 @@ from solvers.growing.continual.chain import (
   next_starts,
   search_each,
 )
-from solvers.growing.gt_cfr import Asked, ByRules, Grown, OnTree, grow, most_nodes
+from solvers.growing.gt_cfr import Asked, Grown, grow
+from solvers.growing.insertion.tree import ByRules, most_nodes
+from solvers.growing.marked import OnTree
 from solvers.growing.states import GTCFR, StateFunction
 from solvers.metrics.histories import Histories, public_histories
 from solvers.resolving import Placer
@@ -95,12 +89,37 @@ class TreeGround(Ground):
     if self.parts is None:
       return super().kinds(roots)
     small = jnp.asarray(self.parts.part)[roots[:, 0]] >= 0
-    return [(self, ~small), (_Part(self), small)]
+    return [(self.search, ~small), (self._search_part, small)]
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     root, current = row.start.root.state[0], row.here.state[0]
     start = self.start(self.tree, self.rules.tables.info, row, root, current)
     return self.found(row, grow(start, key, params, rounds, how.search, network=how.network))
+
+  def _search_part(
+    self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any
+  ) -> Found:
+    """Makes one search in the part below its root."""
+    parts = jax.tree.map(jnp.asarray, self.parts)
+    root, current = row.start.root.state[0], row.here.state[0]
+    number = parts.part[root]
+    tree, nodes, places = jax.tree.map(
+      lambda x: x[number], (parts.trees, parts.nodes, parts.places)
+    )
+    start = self.start(tree, nodes, row, parts.local[root], parts.local[current])
+    grown = grow(start, key, params, rounds, how.search, network=how.network)
+
+    def put(x: jax.Array) -> jax.Array:
+      empty = jnp.zeros((2, self.tree.num_nodes, *x.shape[2:]), x.dtype)
+      return empty.at[:, places].set(x, mode="drop")
+
+    spread = grown._replace(
+      values=put(grown.values),
+      reach=put(grown.reach),
+      known=put(grown.known),
+      asked=grown.asked._replace(here=places[grown.asked.here].astype(jnp.int32)),
+    )
+    return self.found(row, spread)
 
   def start(
     self, tree: PublicTree, nodes: NodeInfo, row: ChainSearch, root: jax.Array, current: jax.Array
@@ -125,34 +144,6 @@ def _found(
   left = Left(place, row.here, child, grown.values, grown.reach, grown.known)
   values = grown.values[:, place]
   return Found(grown.policy, values, grown.root_values, grown.root_mass, left, asked)
-
-
-class _Part(NamedTuple):
-  """The parts of a `TreeGround`."""
-
-  whole: TreeGround
-
-  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
-    ground, parts = self.whole, jax.tree.map(jnp.asarray, self.whole.parts)
-    root, current = row.start.root.state[0], row.here.state[0]
-    number = parts.part[root]
-    tree, nodes, places = jax.tree.map(
-      lambda x: x[number], (parts.trees, parts.nodes, parts.places)
-    )
-    start = ground.start(tree, nodes, row, parts.local[root], parts.local[current])
-    grown = grow(start, key, params, rounds, how.search, network=how.network)
-
-    def put(x: jax.Array) -> jax.Array:
-      empty = jnp.zeros((2, ground.tree.num_nodes, *x.shape[2:]), x.dtype)
-      return empty.at[:, places].set(x, mode="drop")
-
-    spread = grown._replace(
-      values=put(grown.values),
-      reach=put(grown.reach),
-      known=put(grown.known),
-      asked=grown.asked._replace(here=places[grown.asked.here].astype(jnp.int32)),
-    )
-    return ground.found(row, spread)
 
 
 @jax.tree_util.register_dataclass
@@ -273,8 +264,7 @@ def resolved_policies(
     seeds: one agent each.
     network, params: as for `gt_cfr`.
     chain: which search the next starts from: `"own"`, the same player's last, or `"single"`, the
-      last of either player. Values found under a gadget of the other player's are promises of
-      nobody, so a single chain is not sound; it is here to show that.
+      last of either, which is not sound: values under the other's gadget are nobody's promises.
     batch_size: searches made side by side; None for what suits the device.
     progress: called with how many searches are done, and of how many.
 
@@ -316,16 +306,13 @@ def history_policies(
   batch_size: Positive | None = None,
   progress: Progress | None = None,
 ) -> np.ndarray:
-  """Returns the policy of an agent that searches at every decision, for each seed.
+  """Returns the policy of an agent that searches at every decision by rules: `[seeds, N, M, H]`.
 
-  As `resolved_policies`, in a game by whose rules searches make their trees.
+  Moves are as `moves_of` numbers them; zero where no player moves.
 
   Args:
     histories: of the game.
-    search, seeds, network, params, batch_size, progress: as there.
-
-  Returns:
-    `[seeds, N, M, H]`, as `moves_of` numbers moves; zero where no player moves.
+    search, seeds, network, params, batch_size, progress: as for `resolved_policies`.
 
   Raises:
     ValueError: `batch_size` is not allowed.

@@ -117,26 +117,6 @@ class InsertedProblem(PlacesProblem):
     return total
 
 
-def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
-  """Returns the problem of an `InsertedTree` from root `beliefs` `[P, H]`."""
-  game = tree.game
-  exists = tree.present[:, None].astype(beliefs.dtype)
-  nature = [
-    jnp.where(tree.possible[:, p], beliefs[p][None] * tree.chance[:, None], 0.0) for p in (0, 1)
-  ]
-  mass = [game.compatible_mass(tree.state[:1], beliefs[1 - p][None], p)[0] for p in (0, 1)]
-  rows = tuple((x[:1], x[1:]) for x in nature)
-  return InsertedProblem(
-    tree=tree,
-    nature=(rows[0], rows[1]),
-    root_mass=jnp.stack(mass),
-    exists=(exists[:1], exists[1:]),
-    beliefs=beliefs,
-    interior=tree.interior,
-    deepest=tree.depth.max(),
-  )
-
-
 # Nodes of one depth that a sweep takes together, and those of trees of little room: most of a block
 # that is wider than a depth is empty.
 _BLOCK, _FEW = 32, 8
@@ -166,7 +146,6 @@ class HiddenProblem(InsertedProblem):
   # likely each of them was. Infostates of an inner node of whose moves none is in the tree are
   # worth what the network says, and lead nowhere.
   # A player who never holds more than the first K infostates has no more of them in its sweeps.
-
   after: jax.Array  # `[C, M, H]` row times `H` plus infostate after a move, `C * H` for none
   going: tuple[jax.Array, jax.Array]  # for each player `[C, M, K]` the same with `K` for `H`
   order: jax.Array  # `[C]` places by depth, free ones last
@@ -314,21 +293,32 @@ class HiddenProblem(InsertedProblem):
     )[1]
 
 
-def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:
-  """Returns the problem with rows for moves."""
-  tree: Any = problem.tree
-  size = tree.num_infostates
+def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
+  """Returns the problem of an `InsertedTree` from root `beliefs` `[P, H]`."""
+  game, size = tree.game, tree.num_infostates
+  exists = tree.present[:, None].astype(beliefs.dtype)
+  # With hidden moves the root's beliefs are in the players' own reach.
+  weight = jnp.ones_like(beliefs) if tree.hides else beliefs
+  nature = [jnp.where(tree.possible[:, p], weight[p] * tree.chance[:, None], 0.0) for p in (0, 1)]
+  mass = [game.compatible_mass(tree.state[:1], beliefs[1 - p][None], p)[0] for p in (0, 1)]
+  given: Any = dict(
+    tree=tree,
+    nature=tuple((x[:1], x[1:]) for x in nature),
+    root_mass=jnp.stack(mass),
+    exists=(exists[:1], exists[1:]),
+    beliefs=beliefs,
+    interior=tree.interior,
+    deepest=tree.depth.max(),
+  )
+  if not tree.hides:
+    return InsertedProblem(**given)
   node = tree.after
+  given["exists"] += ((node >= 0).reshape(-1, size).astype(tree.dtype),)
   after = jnp.where(node >= 0, node * size + tree.leads_to, tree.capacity * size)
-  moves = (node >= 0).reshape(-1, size).astype(tree.dtype)
   deepest = jnp.iinfo(tree.depth.dtype).max
   order = jnp.argsort(jnp.where(tree.present, tree.depth, deepest), stable=True)
-  # The root's beliefs are in the players' own reach.
-  nature = [jnp.where(tree.possible[:, p], tree.chance[:, None], 0.0) for p in (0, 1)]
-  given = vars(problem) | {"exists": (*problem.exists, moves)}
-  given |= {"nature": tuple((x[:1], x[1:]) for x in nature)}
   going = []
-  for held in tree.game.num_held:
+  for held in game.num_held:
     few = node[:, :, :held]
     to = few * held + tree.leads_to[:, :, :held]
     going.append(jnp.where(few >= 0, to, tree.capacity * held))

@@ -12,7 +12,9 @@ from jax import lax
 
 from games import CHANCE, TERMINAL, Game
 from games.public_tree import PADDING, Array
-from solvers.growing.insertion.problem import InsertedProblem, inserted_problem, with_hidden_moves
+from solvers.algorithms.wrappers import Promises
+from solvers.growing.insertion.problem import InsertedProblem, inserted_problem
+from solvers.growing.states import GTCFR
 from solvers.growing.store import Moves
 
 # Children that are written at once. Few states have as many as the rules allow, such as one for
@@ -27,7 +29,6 @@ class InsertedTree:
 
   # Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`,
   # `M` moves of `Game.moves_of`, which are the actions where all moves are seen.
-
   count: jax.Array  # how many nodes there are
   lost: jax.Array  # how many had to stay out for want of room; their parents kept what they were
   state: jax.Array  # `[C, S]` the game's public state
@@ -118,8 +119,7 @@ class InsertedTree:
     return self.features
 
   def problem(self, beliefs: jax.Array, like: Any = None) -> InsertedProblem:
-    problem = inserted_problem(self, beliefs)
-    return with_hidden_moves(problem) if self.hides else problem
+    return inserted_problem(self, beliefs)
 
   def join(self, node: jax.Array, joins: jax.Array) -> tuple["InsertedTree", jax.Array]:
     return insert(self, node, joins, self.width)
@@ -213,21 +213,53 @@ def plant(
   return dataclasses.replace(tree, count=jnp.ones_like(tree.count))
 
 
-def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.Array]:
-  """Adds to the root's tree the states along `path` `[D]` and the children of all of them."""
-  most = tree.game.num_children
-  tree, _ = insert(tree, jnp.zeros((), int), tree.legal[0], most)
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ByRules:
+  """The start of a search in a game whose tree is made as it grows."""
 
-  def follow(carry, action):
-    tree, node = carry
-    next_node = jnp.where(action >= 0, tree.child[node, action], node)
-    tree, _ = insert(tree, next_node, tree.legal[next_node] & (action >= 0), most)
-    return (tree, next_node), None
+  state: Array  # `[S]` public state of the root
+  possible: Array  # `[P, H]` infostates that the rules allow there
+  path: Array  # `[D]` public actions from there, then -1
+  beliefs: Array  # `[P, H]` at the root
+  promises: Promises | None  # there, which may be to nobody; None for never to anybody
+  game: Game = dataclasses.field(metadata={"static": True})  # the rules
+  capacity: int = dataclasses.field(metadata={"static": True})  # nodes that there is room for
 
-  start = tree, jnp.zeros_like(tree.count, tree.child.dtype)
-  if not len(path):  # without compilation there is no loop of no turns
-    return start
-  return lax.scan(follow, start, path)[0]
+  def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
+    """Returns the store of the root, the path and their children; and the path's end."""
+    root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
+    tree = plant(self.game, *root, children_at_once(self.game, search))
+    path, most = jnp.asarray(self.path), self.game.num_children
+    tree, _ = insert(tree, jnp.zeros((), int), tree.legal[0], most)
+
+    def follow(carry, action):
+      tree, node = carry
+      next_node = jnp.where(action >= 0, tree.child[node, action], node)
+      tree, _ = insert(tree, next_node, tree.legal[next_node] & (action >= 0), most)
+      return (tree, next_node), None
+
+    start = tree, jnp.zeros_like(tree.count, tree.child.dtype)
+    if not len(path):  # without compilation there is no loop of no turns
+      return start
+    return lax.scan(follow, start, path)[0]
+
+  def steps(self, store: Any) -> int:
+    """Returns the most steps of a simulation."""
+    return min(self.game.max_moves, store.capacity)
+
+
+def children_at_once(game: Game, search: GTCFR) -> int:
+  """Returns the most children that a simulation adds."""
+  if search.children is None or game.has_chance:
+    return game.num_children
+  return min(search.children, game.num_children)
+
+
+def most_nodes(game: Game, search: GTCFR, length: int) -> int:
+  """Returns the most nodes of a search whose path is of `length` actions."""
+  most = search.simulations * children_at_once(game, search)
+  return 1 + game.num_children * (length + 1) + most
 
 
 def insert(

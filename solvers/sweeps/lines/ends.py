@@ -39,7 +39,6 @@ class Dense(NamedTuple):
   # Showdowns count how many hands of the other's class share no card and lose to a hand, less those
   # that beat it. Where both have the same classes it is one array: one of 272 hands fits a core's
   # cache, two do not.
-
   folds: Folds  # what folds are worth
   showdowns: tuple[jax.Array, jax.Array] | None  # `[B, J of the other, J]` for each player
 

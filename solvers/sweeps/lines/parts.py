@@ -3,6 +3,7 @@
 # values and policies of all never exist at once.
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -112,22 +113,40 @@ class PartedProblem:
     return above[np.argsort(self.levels[0].order)]
 
 
-def join_parts(problem: PartedProblem, tables: Any) -> tuple[np.ndarray, ...]:
-  """Returns a policy of the last round, of each player part by part, as `[n, W]` on the host."""
-  found = []
-  for index, level in enumerate(problem.levels[1:], start=1):
+def join_parts(problem: PartedProblem, tables: Any, read: Any = np.asarray) -> Iterator[np.ndarray]:
+  """Yields tables of the last round, of each player part by part, as `[n, W]` on the host."""
+  # Those that nothing else holds are let go one by one.
+  tables = [[list(own) for own in x] for x in tables]
+  for level in problem.levels[1:]:
     player = level.mover or 0
-    place = sum(x.mover == player for x in problem.levels[1:index])
-    width = sum(part.boards * part.group.width(player) for part in problem.parts)
-    rows = np.empty((level.size, width), problem.street.belief[0].dtype)
-    start = 0
-    for part, own in zip(problem.parts, tables[player]):
-      stop = start + part.boards * part.group.width(player)
-      table = np.moveaxis(np.asarray(own[place]), 1, 0).reshape(level.size, -1)
+    stops = _stops(problem, player)
+    rows = np.empty((level.size, stops[-1]), problem.street.belief[0].dtype)
+    for own, start, stop in zip(tables[player], stops, stops[1:]):
+      table = np.moveaxis(read(own.pop(0)), 1, 0).reshape(level.size, -1)
       rows[:, start:stop] = table[:, : stop - start]
-      start = stop
-    found.append(rows)
-  return tuple(found)
+    yield rows
+
+
+def split_parts(problem: PartedProblem, levels: Sequence[Any]) -> Any:
+  """Returns `[n, W]` of each level after the first of the last round, of each player by part."""
+
+  def cut(rows: Any, part: Part, player: int, start: int, stop: int) -> np.ndarray:
+    chunks, width = part.belief[player].shape
+    rows = np.pad(rows[:, start:stop], ((0, 0), (0, chunks * width - stop + start)))
+    return np.moveaxis(rows.reshape(len(rows), chunks, width), 1, 0)
+
+  def of(player: int) -> Any:
+    stops = _stops(problem, player)
+    places = zip(problem.parts, [player] * len(stops), stops, stops[1:])
+    own = [x for x, level in zip(levels, problem.levels[1:]) if level.mover == player]
+    return tuple(tuple(cut(rows, *place) for rows in own) for place in places)
+
+  return of(0), of(1)
+
+
+def _stops(problem: PartedProblem, player: int) -> list[int]:
+  """Returns the first column of each part, and how many columns there are."""
+  return np.cumsum([0, *(x.boards * x.group.width(player) for x in problem.parts)]).tolist()
 
 
 def layout(problem: PartedProblem) -> PartedProblem:
