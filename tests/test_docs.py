@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import dataclasses
 import importlib.util
 import inspect
 import io
@@ -14,6 +13,7 @@ import pytest
 import rebel_jax
 from docs.cells import as_markdown
 from rebel_jax.config.presets import PRESETS
+from tests.golden import inventory
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
@@ -130,11 +130,10 @@ def wrong_commands(text: str) -> list[str]:
       if importlib.util.find_spec(module) is None:
         wrong.append(module)
         continue
-      options = getattr(importlib.import_module(module), "Options", None)
-      if options is not None:
-        known = {field.name for field in dataclasses.fields(options)} | {"help"}
-        flags = (flag.replace("-", "_") for flag in re.findall(r"(?<!\S)--([a-z-]+)", rest))
-        wrong += [flag for flag in flags if flag.removeprefix("no_") not in known]
+      if hasattr(importlib.import_module(module), "main"):
+        known = {*inventory.flags_of(module), "help"}
+        flags = re.findall(r"(?<!\S)--([a-z-]+)", rest)
+        wrong += [flag for flag in flags if flag.removeprefix("no-") not in known]
   return wrong
 
 

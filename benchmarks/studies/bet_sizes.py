@@ -39,7 +39,7 @@ def leduc(*, both: bool) -> contrib.AffineTrees:
 
 
 def worth(trees: games.PublicTree, policies: jax.Array, player: int) -> np.ndarray:
-  """Returns what `player` expects in each of stacked trees under its policy: `[B]`."""
+  """Returns `player`'s expected payoff in each of stacked trees under its policy: `[B]`."""
   values = jax.vmap(lambda tree, policy: solvers.expected_values(tree, policy)[player])
   marginals = jax.vmap(lambda tree: solvers.root_marginals(tree, tree.prior)[player])
   return np.asarray((marginals(trees) * values(trees, policies)).sum(axis=1), float)

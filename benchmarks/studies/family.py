@@ -113,7 +113,7 @@ def as_table(rows: Sequence[dict[str, Any]], at: Sequence[int]) -> str:
 
 
 def _panel(row: dict[str, Any]) -> str:
-  """Returns what the row is about, other than its algorithm."""
+  """Returns the subject of a row, other than its algorithm."""
   depth = f"depth {row['depth']}" if "depth" in row else ""
   x = "against playthroughs" if row["x"] == "playthroughs" else ""
   return ", ".join(part for part in (row["game"], depth, row.get("score"), x) if part)

@@ -1,9 +1,7 @@
 """The ACPC match protocol 2.0.0: states of a hand as lines, a player over TCP, and a dealer.
 
-A line is `MATCHSTATE:position:hand:betting:cards`. Position 0 has the big blind and acts first in
-all rounds but the first. `rN` raises to N chips of the whole hand, and `/` begins a round, both in
-the betting and before the cards of the board; nothing else says that cards are due. Errors hold a
-peer's words in printable characters.
+A line is `MATCHSTATE:position:hand:betting:cards`, in which position 0 has the big blind, `rN`
+raises to N chips of the whole hand, and `/` begins a round.
 """
 
 import contextlib
@@ -422,4 +420,4 @@ class MatchDealer:
         said, _, action = answer.rpartition(":")
         if said != state:
           raise ValueError(f"it must be {short(state)}, a colon and an action")
-        table.apply(read_action(action), seat=table.actor)
+        table.apply(read_action(action))

@@ -64,7 +64,7 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
     places = np.arange(taken, int(waiting.added))[: play.num_solvers]
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
-      asked = jax.tree.map(lambda x, p=place: np.asarray(x)[p % play.num_waiting], waiting.examples)
+      asked = jax.tree.map(lambda x, p=place % waiting.capacity: np.asarray(x)[p], waiting.examples)
       node = NODES[int(asked.here.state[0])]
       turn = slice(None, None, -1 if tree.kind[node] == 1 else 1)
       np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), asked.beliefs[turn], atol=1e-6)
@@ -120,7 +120,7 @@ def test_games_and_questions_are_dealt_out_anew():
     waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
     taken=np.full(before, capacity, np.int32),
   )
-  dealt = loop.redistribute_growing(full, after)
+  dealt = loop.redistribute_lanes(full, after)
   assert dealt.moves.shape == (after, 16 // after)
   for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
     np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))

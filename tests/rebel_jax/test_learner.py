@@ -11,13 +11,14 @@ import optax
 import pytest
 from optax import contrib
 
+from rebel_jax.config.config import LearningSettings
 from rebel_jax.networks import optimizers
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training import targets
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets import policy, value
-from rebel_jax.training.targets.target import Learner, Target, array
+from rebel_jax.training.targets.target import Target, array
 from rebel_jax.training.targets.value import Examples
 from solvers import tuning
 from tests.products import with_rounded_products
@@ -37,13 +38,11 @@ def make_examples(count: int) -> Examples:
   return Examples(features, beliefs.reshape(count, 8), values, jnp.ones((count, 4)))
 
 
-def make_target(optimizer: str, learning_rate: float, decay_steps: int = 300) -> Target:
+def make_target(optimizer: str, learning_rate: float) -> Target:
   return Target(
     name="value",
     network=NETWORK,
-    learner=Learner(
-      optimizer, learning_rate, halve_every=0, decay_steps=decay_steps, batch_size=256
-    ),
+    learning=LearningSettings(optimizer, learning_rate, batch_size=256),
     example=Examples(*map(array, (3, 8, 4, 4))),
     make_examples=value.make_examples,
     errors=value.errors,
