@@ -14,7 +14,7 @@ import numpy as np
 
 from games import CHANCE, PublicTree
 from games.poker.dealing import draw_cards
-from games.template import Templates
+from games.poker.streets import Streets
 from rebel_jax.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
@@ -58,7 +58,7 @@ class HandsSearch(NamedTuple):
   num_iterations: int
 
 
-def sit_down(rules: Templates, roots: jax.Array) -> Tables:
+def sit_down(rules: Streets, roots: jax.Array) -> Tables:
   """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them."""
   number, prior = len(roots), TemplateSubgames(rules).prior(roots)
   seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)
@@ -130,7 +130,7 @@ def play_round(
 
 
 @functools.partial(jax.jit, static_argnames="rules")
-def play_chance(rules: Templates, tables: Tables, key: jax.Array) -> Tables:
+def play_chance(rules: Streets, tables: Tables, key: jax.Array) -> Tables:
   """Moves the games where chance moves on by one outcome each; others stay as they are."""
   here = rules.game.actor(tables.roots) == CHANCE
   dealt = draw_cards(rules.game, key, tables.roots, tables.reach)
