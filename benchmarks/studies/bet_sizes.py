@@ -157,7 +157,7 @@ def measure_river(iterations: int, board: str, pot: int) -> Iterator[dict[str, A
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
   """Draws value against size."""
-  with figures.picture(path, (7, 4)) as axes:
+  with figures.panels(1, path, size=(7, 4)) as (_, (axes,)):
     if "size" in rows[0]:
       axes.plot(*zip(*((row["size"], row["percent_of_pot"]) for row in rows)), "o-", markersize=3)
       pots = "the first to act wins, % of the pot"
