@@ -251,7 +251,7 @@ class Study:
       self.situation,
       f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations, "
       f"{solved.iterations // 2:,} of both players" + sealed,
-      solved.symmetry,
+      solved.columns.sentence(),
     ]
     if self.acts:
       comes = self.table.reach[self.mover].any()
