@@ -344,12 +344,6 @@ def _final(game, own: Classes, rows: tuple[int, int], strengths) -> tuple[np.nda
   stop = own.starts[rows[1]] if rows[1] < len(own.starts) else len(own.hand)
   named = own.hand[own.starts[rows[0]] : stop].reshape(rows[1] - rows[0], -1)
   found = np.take_along_axis(strengths[slice(*rows)], np.maximum(named, 0), axis=1)
-  member = _by_card(game, own, rows, named.shape[1], strengths)
-  return np.where(named == NONE, -1, found), member
-
-
-def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -> np.ndarray:
-  """Returns `Final.member` of one player."""
   held = holds(game.hole_cards, game.deck.num_cards, bool)  # [H, C]
   lists = []
   for b in range(*rows):
@@ -358,11 +352,11 @@ def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -
     columns = own.column[b, live] - own.starts[b]
     lists.append([columns[mine] for mine in held[live].T])
   most = max(1, max(len(x) for board in lists for x in board))
-  member = np.full((len(lists), held.shape[1], most), width)
+  member = np.full((len(lists), held.shape[1], most), named.shape[1])
   for row, board in zip(member, lists):
     for filled, columns in zip(row, board):
       filled[: len(columns)] = columns
-  return member
+  return np.where(named == NONE, -1, found), member
 
 
 @dataclasses.dataclass(frozen=True)
