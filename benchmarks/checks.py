@@ -43,7 +43,7 @@ class Check:
 
 
 def project(array: Any) -> list[float]:
-  """Returns products of an array with random signs, a few numbers whatever its size."""
+  """Returns products of an array with random signs, a few numbers for any size."""
   flat = np.asarray(array, float).ravel()
   rng = np.random.default_rng(0)
   return [float((rng.integers(0, 2, flat.size) * 2 - 1) @ flat) for _ in range(_SIGNS)]

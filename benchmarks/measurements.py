@@ -114,7 +114,7 @@ def products(precision: str) -> Callable[[jax.Array], jax.Array]:
 
 
 def small_turns(numbers: jax.Array) -> jax.Array:
-  """Returns what a loop makes of a few numbers whose turn is a product and a sort."""
+  """Returns a few numbers after a loop whose turn is a product and a sort."""
   turn = lambda _, x: jnp.sort(x @ x * 1e-2, axis=0) + x  # noqa: E731
   return jax.lax.fori_loop(0, _TURNS, turn, numbers.reshape(8, 8))
 

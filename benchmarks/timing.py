@@ -88,7 +88,7 @@ def make_game(name: str, field: str = "games") -> Game:
 
 
 def environment() -> dict[str, Any]:
-  """Returns what a figure depends on: the device, how many there are, and versions."""
+  """Returns the conditions of a figure: the device, how many there are, and versions."""
   device = jax.devices()[0]
   return {
     "device": f"{device.platform}:{device.device_kind}",
@@ -160,7 +160,7 @@ class Solves:
   def solver(
     self, tree: PublicTree, *, batch: int = 0, piece: int | None = None, iterations: int = 0
   ) -> Callable[..., solvers.Solution]:
-    """Returns what solves `tree`; with `batch`, at so many random beliefs, `piece` at a time."""
+    """Returns the solve of `tree`; with `batch`, at so many random beliefs, `piece` at a time."""
     settings: dict[str, Any] = {
       "algorithm": solvers.make_algorithm(self.algorithm),
       "num_iterations": iterations or self.iterations,

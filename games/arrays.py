@@ -1,7 +1,7 @@
 """Kinds of arguments and what errors show of them, and arrays of numpy and JAX alike.
 
-Rules call functions of `states.__array_namespace__()`, so that numpy builds trees with them and
-JAX runs the same rules, traced or mapped over single states.
+Rules call functions of `xp`, so that numpy builds trees with them and JAX runs the same rules,
+traced or mapped over single states.
 """
 
 import difflib
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -238,18 +239,40 @@ def check_shape(name: str, array: Any, shape: tuple[int, ...], letters: str) -> 
     raise ValueError(f"{name} of shape {np.shape(array)} must have shape {shape} {letters}")
 
 
+_HOST = {np.ndarray, np.bool_, np.int64, np.int32, np.float64, int, float, bool}
+
+
+class _Namespace:
+  """Functions of arrays: JAX's where an argument is an array of its own, else numpy's."""
+
+  def __getattr__(self, name: str) -> Any:
+    ours, theirs = getattr(np, name), getattr(jnp, name)
+
+    def call(*arguments, **options):
+      for x in arguments[0] if type(arguments[0]) in (list, tuple) else arguments:
+        if type(x) not in _HOST and isinstance(x, jax.Array):  # the first is faster
+          return theirs(*arguments, **options)
+      return ours(*arguments, **options)
+
+    vars(self)[name] = call
+    return call
+
+
+xp: Any = _Namespace()
+
+
 def lookup(table: Any, *index: Any) -> Any:
   """Returns `table[index]`, an array of the kind of `index`: one for each leading axis."""
-  xp = index[0].__array_namespace__()
   table = table if isinstance(table, jax.Array) else np.asarray(table)
   # Whole numbers are of the states' type, which JAX's own is not under `jax.enable_x64`.
   dtype = index[0].dtype if table.dtype.kind in "iu" else table.dtype
-  return xp.asarray(table.astype(dtype, copy=False))[index]
+  return index[0].__array_namespace__().asarray(table.astype(dtype, copy=False))[index]
 
 
-def may_hold(rows: Any) -> bool:
-  """Says whether any of `rows` `[n]` of bool holds; true of arrays of JAX, which may be traced."""
-  return isinstance(rows, jax.Array) or bool(rows.any())
+def filled(rows: Any, sizes: tuple[int, ...], fill: Any = 0) -> np.ndarray:
+  """Returns `rows` filled up at the ends of their first axes to `sizes`."""
+  spare = [(0, size - old) for size, old in zip(sizes, rows.shape)]
+  return np.pad(rows, [*spare, *[(0, 0)] * (rows.ndim - len(sizes))], constant_values=fill)
 
 
 def one(rule: Callable[..., Any], *row: Any) -> Any:
@@ -259,9 +282,9 @@ def one(rule: Callable[..., Any], *row: Any) -> Any:
 
 def with_columns(states: Rows, columns: Mapping[int, Any]) -> Rows:
   """Returns `states` `[n, S]` with some columns replaced, each by a scalar or by `[n]`."""
-  xp: Any = states.__array_namespace__()
+  own: Any = states.__array_namespace__()
   for place, column in columns.items():
-    column = xp.asarray(column).astype(states.dtype)
+    column = own.asarray(column).astype(states.dtype)
     chosen = np.arange(states.shape[1]) == range(states.shape[1])[place]
-    states = xp.where(chosen, column[:, None] if column.ndim else column, states)
+    states = own.where(chosen, column[:, None] if column.ndim else column, states)
   return states

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import as_array, checked, integers, is_whole, short
+from games.arrays import as_array, checked, filled, integers, is_whole, short
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import Pairs, num_live_cards
 from games.public_tree import (
@@ -93,6 +93,7 @@ def _node_bytes(game: Game, states: np.ndarray, actions: np.ndarray) -> int:
 
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
+LARGE_TABLE = 64  # infostates; a table of more for each node would not fit in memory
 
 
 class _Nodes(NamedTuple):
@@ -120,23 +121,19 @@ def build_public_tree(
 
   Args:
     game: the rules.
-    root: public actions, chance outcomes included, that lead from the start of the game to
-      the tree's root.
-    depth: how many public actions, chance included, the tree extends below its root before
-      it is cut off; `"stage"` to cut it where the root's stage ends (`Game.stages`: in poker a
-      round of betting, or the deal between two); None for the whole game below the root.
-    max_bytes: how much the nodes may take, 4 GiB by default; they are counted before they are
-      built.
+    root: public actions, chance outcomes included, from the start of the game to the tree's root.
+    depth: how many public actions, chance included, the tree extends below its root; `"stage"`
+      to cut it where the root's stage ends (`Game.stages`: in poker a round of betting, or the
+      deal between two); None for the whole game below the root.
+    max_bytes: how much the nodes may take; they are counted before they are built.
 
   Returns:
-    The tree. Real-valued arrays have JAX's default float type (float32, or float64 under
-    `jax.enable_x64`). Its prior is the game's, restricted by the chance outcomes in `root`,
-    each hidden move on the way taken to be equally likely.
+    The tree, real-valued arrays in JAX's default float type. Its prior is the game's, restricted
+    by the chance outcomes in `root`, hidden moves on the way taken to be equally likely.
 
   Raises:
-    ValueError: `root` is not a sequence of legal actions or ends the game, `depth` is not
-      a positive integer, `"stage"` or None, the tree would take more than `max_bytes`, or the game
-      does not remember.
+    ValueError: `root` is not a sequence of legal actions or ends the game, `depth` is not a
+      positive integer, `"stage"` or None, the tree would take too much, or the game forgets.
   """
   if not game.remembers:
     raise ValueError(f"infostates of {game!r} forget how they were reached, and trees ask for it")
@@ -302,7 +299,8 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
   kept, payoff_index = pairs.used(
     np.asarray(game.payoff_index(ends), int), np.asarray(game.pair_index(ends), int)
   )
-  structure = add_payoff_runs(structure, payoff_index, gathered=kept.gathered)
+  small = game.hands() is None and game.num_infostates <= LARGE_TABLE
+  structure = add_payoff_runs(structure, payoff_index, gathered=small)
   if infostate_parent is not None:
     structure = note_changes(structure, infostate_parent, possible)
   players = (0, 1)
@@ -373,19 +371,15 @@ _JOINED = (
 def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
   """Stacks trees for `jax.vmap`: every array gains a leading axis `[B]`.
 
-  Nodes of different trees share a place if the same actions lead to them from their roots
-  and they are of the same group (inner, leaf, terminal). Places that a tree does not have are
-  padding: kind `PADDING`, policy zero. Trees of equal structure are stacked as they are.
+  Nodes of different trees share a place if the same actions lead to them from their roots and they
+  are of the same group (inner, leaf, terminal). Places that a tree does not have are padding: kind
+  `PADDING`, policy zero.
 
   Args:
     trees: at least one tree, of one game.
 
-  Returns:
-    A tree whose arrays have a leading axis `[B]`.
-
   Raises:
-    ValueError: no trees, or trees of different numbers of infostates, features or state
-      integers.
+    ValueError: no trees, or trees of different numbers of infostates, features or state integers.
   """
   trees = list(trees) if isinstance(trees, Iterable) else [trees]
   if not trees:
@@ -413,8 +407,12 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     structure = add_payoff_runs(structure, np.zeros(structure.num_terminals, int), gathered=False)
   if columns["infostate_parent"] is not None:
     structure = note_changes(structure, columns["infostate_parent"], columns["possible"])
-  for name in ("payoffs", "strengths"):
-    columns[name] = _stack_tables([getattr(tree, name) for tree in trees])
+  for name in ("payoffs", "strengths"):  # each tree's own, so that indices into them stay
+    tables = [getattr(tree, name) for tree in trees]
+    if tables[0] is not None:
+      most = max(map(len, tables))
+      tables = [filled(np.asarray(table), (most,)) for table in tables]
+    columns[name] = None if tables[0] is None else np.stack(tables)
   hands_per_card = [tree.hands_per_card for tree in trees]
   if any(hands_per_card):  # all pairs of some cards beside a list are taken for one
     hands_per_card = [x.hands_per_card or num_live_cards(x.num_infostates) - 1 for x in trees]
@@ -438,7 +436,7 @@ def take(stack: PublicTree, which: Any) -> PublicTree:
 
   Raises:
     TypeError: `stack` is no tree.
-    ValueError: it is one tree, or there is no such tree.
+    ValueError: it is one tree, or has no such tree.
   """
   check_is_tree(stack, "stack")
   if np.ndim(stack.prior) != 3:
@@ -509,12 +507,3 @@ def _place(
   out = np.full((size, *rows.shape[1:]), fill, rows.dtype)
   out[place] = rows
   return np.moveaxis(out, 0, 1) if name == "leaf_features" else out
-
-
-def _stack_tables(tables: Sequence[Any]) -> np.ndarray | None:
-  """Stacks each tree's own tables, so that indices into them stay: `[B, K, ...]`."""
-  if tables[0] is None:
-    return None
-  arrays = [np.asarray(table) for table in tables]
-  most = max(len(t) for t in arrays)
-  return np.stack([np.pad(t, ((0, most - len(t)), *((0, 0),) * (t.ndim - 1))) for t in arrays])

@@ -3,7 +3,6 @@
 Sums over reach run in numpy and in JAX, deals and tables of all pairs on the host.
 """
 
-import abc
 import dataclasses
 import functools
 import itertools
@@ -14,14 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import Rows, lookup
+from games.arrays import Rows, lookup, xp
 from games.public_tree import PublicTree
 
 
 def holds(hands: Any, num_cards: int, dtype: Any = float) -> Any:
   """Returns which cards each hand holds, as numbers: `[..., H, 2]` to `[..., H, num_cards]`."""
-  xp: Any = hands.__array_namespace__()
-  cards = xp.arange(num_cards).reshape(*[1] * hands.ndim, -1)
+  cards = np.arange(num_cards).reshape(*[1] * hands.ndim, -1)
   return (hands[..., None] == cards).any(axis=-2).astype(dtype)
 
 
@@ -60,23 +58,15 @@ def compatible_mass(reach: Any, held: Any = None) -> Any:
     return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach
 
 
-_LARGE_TABLE = 64  # with more infostates than this a table for each node would not fit in memory
 _ROUNDING = 1e-12  # what sums that cancel leave of nothing
 # How many units in the last place a sum over hands may be off that ought to be zero.
 _CANCELLED = 16.0
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Pairs(abc.ABC):
-  """Weights and payoffs of pairs of infostates (player 0's, player 1's)."""
+class _Shared:
+  """What pairs in tables and pairs of hands have in common, by their `mass`."""
 
-  # Indices say which table holds. Payoffs are a game's own, to player 0; a tree keeps them times
-  # the weight of the pair: those of `used` and `of_tree`.
-
-  @property
-  @abc.abstractmethod
-  def gathered(self) -> bool:
-    """Whether a level's payoff tables may be gathered node by node."""
+  mass: Any
 
   def matched(self, possible: np.ndarray, pair_index: int) -> np.ndarray:
     """Returns which infostates some possible one of the other goes with: `[P, H]` to `[P, H]`."""
@@ -87,53 +77,20 @@ class Pairs(abc.ABC):
     together = float(beliefs[0] @ self.root_mass(pair_index, beliefs)[0])
     return together if together > _ROUNDING else 0.0
 
-  @abc.abstractmethod
-  def deal(self, beliefs: np.ndarray, pair_index: int, rng: np.random.Generator) -> tuple[int, int]:
-    """Draws a pair of infostates from beliefs `[P, H]`."""
-
-  @abc.abstractmethod
-  def weight_table(self, pair_index: int) -> np.ndarray:
-    """Returns the weights of all pairs: `[H, H]`."""
-
-  @abc.abstractmethod
-  def payoff_table(self, payoff_index: int) -> np.ndarray:
-    """Returns the payoffs of all pairs: `[H, H]`; hands that share a card have zero."""
-
-  @abc.abstractmethod
-  def payoff(self, payoff_index: int, infostates: tuple[Any, Any]) -> Any:
-    """Returns the payoff of a possible pair, or of several, infostates `[n]` of each player."""
-
-  @abc.abstractmethod
-  def mass(self, pair_index: Rows, reach: Rows, player: int) -> Rows:
-    """Returns the mass of the opponent's `reach` that `player`'s infostates meet: `[n, H]` both."""
-
   def root_mass(self, pair_index: Any, beliefs: Rows) -> Rows:
     """Returns the mass of the other's beliefs that infostates meet at one node: `[P, H]` both."""
-    xp: Any = beliefs.__array_namespace__()
-    row, other = xp.asarray(pair_index).reshape(1), beliefs[::-1]
+    own: Any = beliefs.__array_namespace__()
+    row, other = own.asarray(pair_index).reshape(1), beliefs[::-1]
     return xp.concatenate([self.mass(row, other[p : p + 1], p) for p in (0, 1)])
-
-  @abc.abstractmethod
-  def values(self, payoff_index: Rows, pair_index: Rows, reach: Rows, player: int) -> Rows:
-    """Returns `player`'s counterfactual values against the opponent's `reach`: `[n, H]` both."""
-
-  @abc.abstractmethod
-  def most(self, payoff_index: np.ndarray) -> np.ndarray:
-    """Returns the largest payoff of a possible pair, of either sign, by each table: `[n]`."""
-
-  @abc.abstractmethod
-  def used(self, payoff_index: np.ndarray, pair_index: np.ndarray) -> "tuple[Pairs, np.ndarray]":
-    """Returns a tree's payoff tables, and the table of each terminal node: `[T]`, from `[T]`."""
-
-  @abc.abstractmethod
-  def columns(self, dealt: np.ndarray) -> dict[str, Any]:
-    """Returns a `PublicTree`'s fields that hold these pairs; `dealt` is `[N, k]`."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class DensePairs(Pairs):
-  """Pairs of infostates in tables."""
+class DensePairs(_Shared):
+  """Pairs of infostates (player 0's, player 1's) in tables, by index."""
+
+  # Payoffs are a game's own, to player 0; a tree keeps them times the weight of the pair: those of
+  # `used` and `of_tree`.
 
   weights: Any  # [C, H, H]
   payoffs: Any  # [K, H, H]
@@ -143,39 +100,43 @@ class DensePairs(Pairs):
     if isinstance(self.weights, np.ndarray):
       object.__setattr__(self, "compatible", bool((self.weights == 1).all()))
 
-  @property
-  def gathered(self):
-    return self.weights.shape[-1] <= _LARGE_TABLE
-
-  def deal(self, beliefs, pair_index, rng):
+  def deal(self, beliefs: np.ndarray, pair_index: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Draws a pair of infostates from beliefs `[P, H]`."""
     joint = beliefs[0][:, None] * beliefs[1] * self.weights[pair_index]
     pair = int(rng.choice(joint.size, p=joint.ravel() / joint.sum()))
     return divmod(pair, joint.shape[1])
 
-  def weight_table(self, pair_index):
+  def weight_table(self, pair_index: int) -> np.ndarray:
+    """Returns the weights of all pairs: `[H, H]`."""
     return self.weights[pair_index]
 
-  def payoff_table(self, payoff_index):
+  def payoff_table(self, payoff_index: int) -> np.ndarray:
+    """Returns the payoffs of all pairs: `[H, H]`; hands that share a card have zero."""
     return self.payoffs[payoff_index]
 
-  def payoff(self, payoff_index, infostates):
+  def payoff(self, payoff_index: int, infostates: tuple[Any, Any]) -> Any:
+    """Returns the payoff of a possible pair, or of several, infostates `[n]` of each player."""
     return self.payoffs[payoff_index][infostates]
 
-  def mass(self, pair_index, reach, player):
+  def mass(self, pair_index: Any, reach: Any, player: int) -> Any:
+    """Returns the mass of the opponent's `reach` that `player`'s infostates meet: `[n, H]` both."""
     return _product(reach, player, *self._weighed(pair_index))
 
-  def values(self, payoff_index, pair_index, reach, player):
+  def values(self, payoff_index: Any, pair_index: Any, reach: Any, player: int) -> Any:
+    """Returns `player`'s counterfactual values against the opponent's `reach`: `[n, H]` both."""
     won = _product(reach, player, (self.payoffs, payoff_index), *self._weighed(pair_index))
     return won if player == 0 else -won
 
   def _weighed(self, pair_index: Any) -> list[tuple[Any, Any]]:
     return [] if self.compatible else [(self.weights, pair_index)]
 
-  def most(self, payoff_index):
+  def most(self, payoff_index: np.ndarray) -> np.ndarray:
+    """Returns the largest payoff of a possible pair, of either sign, by each table: `[n]`."""
     possible = (self.weights > 0).any(axis=0)
     return np.abs(self.payoffs * possible).max(axis=(1, 2))[payoff_index]
 
-  def used(self, payoff_index, pair_index):
+  def used(self, payoff_index: np.ndarray, pair_index: np.ndarray) -> "tuple[Pairs, np.ndarray]":
+    """Returns a tree's payoff tables, and the table of each terminal node: `[T]`, from `[T]`."""
     if len(payoff_index) == 0:
       nothing = np.zeros((1, *self.payoffs.shape[1:]))
       return DensePairs(self.weights, nothing), np.zeros(0, int)
@@ -184,14 +145,15 @@ class DensePairs(Pairs):
     payoffs = self.payoffs[tables[:, 0]] * self.weights[tables[:, 1]]
     return DensePairs(self.weights, payoffs), index.reshape(-1)
 
-  def columns(self, dealt):
+  def columns(self, dealt: np.ndarray) -> dict[str, Any]:
+    """Returns a `PublicTree`'s fields that hold these pairs; `dealt` is `[N, k]`."""
     compatible = self.compatible and len(self.weights) == 1
     return {"pair_weights": self.weights, "payoffs": self.payoffs, "compatible": compatible}
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class HoleCards(Pairs):
+class HoleCards(_Shared):
   """Hands of two cards: those that share a card exclude each other, all other pairs weigh one."""
 
   # Payoff table 0 is a fold's, one for every pair, and table 1 + k a showdown's of `strengths[k]`.
@@ -210,17 +172,6 @@ class HoleCards(Pairs):
         "hands() must be pairs of cards, each once, in the order of itertools.combinations"
       )
     object.__setattr__(self, "held", holds(self.hands, int(self.hands.max()) + 1))
-
-  @property
-  def hands_per_card(self) -> int:
-    """How many hands hold one card at most; 0 where the hands are all pairs of some cards."""
-    cards = len(np.unique(self.hands))
-    every = len(self.hands) == cards * (cards - 1) // 2
-    return 0 if every else most_hands_per_card(self.hands)
-
-  @property
-  def gathered(self):
-    return False
 
   def deal(self, beliefs, pair_index, rng):
     mass = compatible_mass(beliefs[1], self.held)
@@ -248,16 +199,14 @@ class HoleCards(Pairs):
     return compatible_mass(reach, self.held)
 
   def root_mass(self, pair_index, beliefs):
-    xp: Any = beliefs.__array_namespace__()
     mass = self.mass(pair_index, beliefs[::-1], 0)
     # What sums that cancel leave of nothing is rounding, and values are divided by it.
     rounding = _CANCELLED * xp.finfo(mass.dtype).eps * beliefs[::-1].sum(axis=-1, keepdims=True)
     return xp.where(mass > rounding, mass, 0.0)
 
   def values(self, payoff_index, pair_index, reach, player):
-    xp: Any = reach.__array_namespace__()
     strength = lookup(self.strengths, xp.maximum(payoff_index - 1, 0))
-    beats = xp.sign(strength[:, :, None] - strength[:, None]) * xp.asarray(self.weight_table(0))
+    beats = xp.sign(strength[:, :, None] - strength[:, None]) * self.weight_table(0)
     shown = (beats * reach[:, None]).sum(axis=2).astype(reach.dtype)
     folded = self.mass(pair_index, reach, player)
     return xp.where(payoff_index[:, None] > 0, shown, folded if player == 0 else -folded)
@@ -272,27 +221,31 @@ class HoleCards(Pairs):
     return HoleCards(self.hands, self.strengths[boards - 1]), index
 
   def columns(self, dealt):
+    cards = len(np.unique(self.hands))
+    every = len(self.hands) == cards * (cards - 1) // 2
     return {
       "pair_weights": np.ones((1, 1, 1)),
       "payoffs": np.ones((1, 1, 1)),
       "compatible": False,
       "hands": np.asarray(self.hands, np.int32),
-      "strengths": np.asarray(self.strengths, np.int32),
+      "strengths": self.strengths.astype(np.int32),
       "dealt": dealt.astype(np.int32),
       "num_cards": self.held.shape[1],
-      "hands_per_card": self.hands_per_card,
+      "hands_per_card": 0 if every else most_hands_per_card(self.hands),
     }
+
+
+Pairs = DensePairs | HoleCards
 
 
 def _product(reach: Any, player: int, *parts: tuple[Any, Any]) -> Any:
   """Returns rows `[n, H]` times each one's table, the product of `parts`: tables and indices."""
-  xp: Any = reach.__array_namespace__()
   table: Any = 1.0
   for tables, index in parts:
     if isinstance(tables, np.ndarray) and len(tables) == 1 and (tables == tables.flat[0]).all():
       table = table * float(tables.flat[0])
     else:
-      table = table * (lookup(tables, index) if len(tables) > 1 else xp.asarray(tables))
+      table = table * (lookup(tables, index) if len(tables) > 1 else tables)
   if isinstance(table, float):
     return xp.broadcast_to(reach.sum(axis=1, keepdims=True) * table, reach.shape)
   table = table if player == 0 else table.swapaxes(1, 2)

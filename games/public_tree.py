@@ -16,21 +16,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arrays import checked, short
+from games.arrays import checked, short, xp
 
 __all__ = [
-  "LEAF",
-  "PADDING",
-  "Array",
-  "Level",
-  "PublicTree",
-  "TreeStructure",
-  "check_is_tree",
-  "group_of",
-  "largest_payoff",
-  "note_changes",
-  "plan_sweeps",
-]
+  "LEAF", "PADDING", "Array", "Level", "PublicTree", "TreeStructure", "check_is_tree",
+  "group_of", "largest_payoff", "note_changes", "plan_sweeps",
+]  # fmt: skip
 
 # Kinds of public states and of nodes: the mover, or none.
 PLAYER_0 = 0
@@ -81,9 +72,7 @@ class Level:
   @functools.cached_property
   def parents(self) -> np.ndarray:
     """Position in the level above of each node's parent, `[size]`."""
-    if not self.runs:
-      return np.zeros(0, np.int32)
-    return np.concatenate([np.arange(*run) for run in self.runs]).astype(np.int32)
+    return np.concatenate([np.zeros(0), *(np.arange(*x) for x in self.runs)]).astype(np.int32)
 
 
 def group_of(kind: np.ndarray) -> np.ndarray:
@@ -101,6 +90,12 @@ class TreeStructure:
   def offsets(self) -> tuple[int, ...]:
     """First node of each level, and the number of nodes as the last entry."""
     return tuple(np.cumsum([0] + [level.size for level in self.levels]).tolist())
+
+  @functools.cached_property
+  def parents(self) -> np.ndarray:
+    """`[N]` the node before each, -1 at the root."""
+    below = zip(self.offsets, self.levels[1:])
+    return np.concatenate([[-1], *(start + level.parents for start, level in below)])
 
   @functools.cached_property
   def leaf_offsets(self) -> tuple[int, ...]:
@@ -332,7 +327,6 @@ def check_is_tree(tree, name: str = "tree", *, one: bool = False) -> None:
 
 def largest_payoff(tree: PublicTree) -> Array:
   """Returns the most that a player can win: a scalar, of the kind that the tree's arrays are."""
-  xp: Any = tree.payoff_scale.__array_namespace__()
   largest = xp.abs(tree.payoff_scale).max()
   if tree.hands is not None:
     return largest
@@ -344,7 +338,6 @@ def largest_payoff(tree: PublicTree) -> Array:
 
 def payoff_bound(tree: PublicTree) -> Array:
   """Returns a bound of what a player can win, once payoffs are multiplied by weights: a scalar."""
-  xp: Any = tree.payoffs.__array_namespace__()
   scale = xp.abs(tree.payoff_scale).max() if tree.payoff_scale.shape[-1] else 1.0
   return xp.abs(tree.payoffs).max() * xp.maximum(scale, 1.0)
 
@@ -358,7 +351,6 @@ class Depth(NamedTuple):
   parent: np.ndarray  # [m] the place in `states` that each move is made from
   action: np.ndarray  # [m]
   child: np.ndarray  # [m] the number of the state that it leads to
-  after: np.ndarray  # [m, S] that state
 
 
 def walk(
@@ -393,5 +385,5 @@ def walk(
       following = after[rows[numbers >= last]]
     if child.max(initial=0) >= most:
       raise ValueError(f"{game!r} has more than {most} public states; allow more")
-    yield Depth(first, newest, kind, parent, action, child, after)
+    yield Depth(first, newest, kind, parent, action, child)
     newest, first = following, last

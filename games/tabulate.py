@@ -255,10 +255,9 @@ def _of_states(table: str) -> Any:
 class Tabulated(Game):
   """A game made by `games.tabulate`: the same moves, infostates and payoffs, other public states.
 
-  A public state is its number `[1]`, 0 at the start: that of a node of the tree, or in the order in
-  which public actions reach them. Methods of states are gathers, so that JAX runs them whatever the
-  rules are written in. It is static where programs take rules as they are, and a pytree of its
-  tables where they are given to a program.
+  A public state is its number `[1]`, 0 at the start. Methods of states are gathers, so that JAX
+  runs them whatever the rules are written in. It is static where programs take rules as they are,
+  and a pytree of its tables where they are given to a program.
 
   Attributes:
     game: the rules.
@@ -365,8 +364,7 @@ def _tabulated(
   """Asks the rules of all states `[N, S]` and moves; `reached` `[E, P, H]` are possible after."""
   parent, action, _ = moves
   actor, number = np.asarray(game.actor(states)), len(action)
-  edge = np.full((len(states), game.num_actions), -1, np.int32)
-  edge[parent, action] = np.arange(number)
+  edge = _child(len(states), game.num_actions, parent, action, np.arange(number))
   made = states[parent], action
   origins, probability, mask, renumbers = game.infostate_parents(*made), None, None, False
   parents = None if origins is None else _distinct(origins)

@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.acpc`: plays hold'em with a dealer of ACPC's protocol.
 
-Exit codes: 0 the dealer ended the match; 1 it went away or does not keep to the protocol; 2 an
-argument is not allowed or the run cannot be read; 130 it was interrupted.
+Exit codes: 0 the match ended; 1 the dealer failed; 2 an argument or the run; 130 interrupted.
 """
 
 import dataclasses
@@ -54,7 +53,7 @@ class Options(flags.SearchOptions):
   iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = dataclasses.field(  # type: ignore[assignment]
     default=None, kw_only=True
   )
-  depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
+  depth: Annotated[int | str | None, allowed.optional(allowed.DEPTH)] = None
   seconds: Annotated[float | None, allowed.optional(allowed.number())] = None
   off_tree: Annotated[str | None, allowed.optional(allowed.one_of(OFF_TREE))] = None
   seed: Annotated[int | None, allowed.optional(allowed.integer(0, 2**32 - 1))] = None

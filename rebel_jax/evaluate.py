@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.evaluate`: how exploitable a trained agent is.
 
-Exit codes: 0 it was measured; 2 an argument is not allowed or the checkpoint cannot be read; 130
-it was interrupted, and what was measured before is printed.
+Exit codes: 0; 2 an argument or the checkpoint; 130 interrupted, what was measured is printed.
 """
 
 import dataclasses
@@ -58,7 +57,7 @@ class Options(flags.SearchOptions):
   checkpoint: Annotated[str, allowed.Positional, allowed.text("CHECKPOINT")]
   playthroughs: Annotated[int, allowed.integer(1, 2**24)] = 1_024
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
-  depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
+  depth: Annotated[int | str | None, allowed.optional(allowed.DEPTH)] = None
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   keep: Annotated[str | None, allowed.optional(allowed.text("FILE"))] = None
   trajectories: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None

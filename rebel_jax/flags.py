@@ -40,7 +40,7 @@ class SearchOptions:
   """
 
   iterations: Annotated[int, allowed.iterations()] = 1_024
-  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
+  algorithm: Annotated[str | None, allowed.optional(allowed.ALGORITHM)] = None
   simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
   per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
 

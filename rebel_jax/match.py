@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.match`: two players, many hands, and who wins.
 
-Exit codes: 0 it was played; 2 an argument is not allowed or a checkpoint cannot be read; 130 it was
-interrupted, and the parts that were played are printed.
+Exit codes: 0; 2 an argument or a checkpoint; 130 interrupted, whole parts are printed.
 """
 
 import contextlib

@@ -17,8 +17,7 @@ import games
 import solvers
 from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, category, evaluate
 from rebel_jax import flags
-from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher
-from rebel_jax.agents.belief_agent import StreetSearcher
+from rebel_jax.agents.agent import Agent, ChainAgent, StreetSearcher, make_searcher
 from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import REBEL, allowed

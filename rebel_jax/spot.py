@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.spot`: solves a spot of hold'em and shows what to do there.
 
-Exit codes: 0 it was solved or loaded; 2 an argument is not allowed; 128 and the signal's number,
-it was interrupted, and the strategy so far is kept, or printed without --output.
+Exit codes: 0; 2 an argument; 128 and a signal's number, the strategy so far is kept or printed.
 """
 
 import contextlib

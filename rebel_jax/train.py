@@ -1,7 +1,7 @@
 """The command `python train.py`, installed as `rebel-train`: flags in, a run out, an exit code.
 
-Exit codes: 0 the run ended; 2 a setting is not allowed, nothing was written; 1 training could not
-go on; 128 and the signal's number, it was asked to stop and saved a checkpoint first.
+Exit codes: 0; 1 training could not go on; 2 a setting, nothing was written; 128 and a signal's
+number, after a checkpoint was saved.
 """
 
 import argparse

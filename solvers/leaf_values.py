@@ -22,12 +22,11 @@ class LeafQuery(NamedTuple):
   Attributes:
     features: `[L, F]` the public states as the traverser sees them.
     traverser: 0 or 1, static.
-    beliefs: `[L, P, H]` PBS at each leaf, rows sum to one; where no infostate is reached, the
-      belief is uniform over those that the rules allow.
-    value_beliefs: None, or `[L, P, H]` if the values must be taken over other beliefs than
-      those that the subgames are solved at (sound CFR-AVG).
-    encoded: None, or what the leaf function's own `encode` made of the features before the solver's
-      loop (`before_loop`).
+    beliefs: `[L, P, H]` PBS at each leaf, rows sum to one; uniform over what the rules allow where
+      no infostate is reached.
+    value_beliefs: None, or `[L, P, H]` to take values over other beliefs than those that the
+      subgames are solved at (sound CFR-AVG).
+    encoded: None, or the function's own `encode` of the features, made before the solver's loop.
   """
 
   features: jax.Array  # [L, F]

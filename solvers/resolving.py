@@ -117,8 +117,7 @@ def graft(
   """Returns `policy` `[N, H]` with the policies of parts of the tree in place of its own.
 
   Args:
-    whole: the tree of `policy`.
-    policy: what stays elsewhere.
+    whole, policy: the tree, and what stays elsewhere.
     parts: for each the places of its nodes, from `Placer`, and its policy `[n, H]`.
     player: whose moves to replace; None for both players'.
 

@@ -152,8 +152,8 @@ def solve(
       return _find(rows, None, None, algorithm, number, target, None, progress, done=done)
     if int(number) % 2:
       raise ValueError(f"num_iterations={number} of lines of several rounds must be even")
-    algorithm = at_horizon(boards, int(number) // 2)
-    run, read = boards_on(tree, algorithm, devices, lock, start=begun)
+    boards = at_horizon(boards, int(number) // 2)
+    run, read = boards_on(tree, boards, devices, lock, start=begun)
     look = lambda n: Solution(None, exploitability=run(n))  # noqa: E731
     found = loop.until(look, target, number, progress, _table_bytes(tree), done)
     policy, sums = read()
@@ -162,10 +162,10 @@ def solve(
   validation.check_leaves(tree, leaf_values, target)
   validation.check_given(tree, algorithm, *given)
   function, params, _ = _bound(tree, leaf_values, params, given, algorithm)
-  given = _as_given(tree, *given)
+  arrays = _as_given(tree, *given)
   if not tuning.on_cpu():
     tree = dataclasses.replace(tree, structure=gathered(tree.structure))
-  return _find((tree, given, None), None, params, algorithm, number, target, function, progress)
+  return _find((tree, arrays, None), None, params, algorithm, number, target, function, progress)
 
 
 def _check_start(

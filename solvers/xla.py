@@ -245,8 +245,7 @@ def run_ahead(
   Args:
     function: calls a compiled program and waits for its result.
     items: what to call it with.
-    kind: what decides which program an item needs. The first of each kind is done before others
-      of it begin, so that it is compiled once.
+    kind: which program an item needs. The first of each kind is done before others of it begin.
     cores: whether a CPU's cores take part.
     seen: kinds that are compiled, to which it adds those that it sees; None for none.
   """

@@ -5,6 +5,8 @@ import fcntl
 import functools
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -122,6 +124,19 @@ def trained(name: str = "tiny", config: Config = TINY) -> Path:
       train(config, RunOptions(output_dir=str(folder)))
       (folder / "done").touch()
   return folder
+
+
+def python(program: str, *arguments: object, devices: int | None = None, **variables: str) -> str:
+  """Returns what a program prints in a process of its own, which may have so many CPU devices."""
+  environment = {k: v for k, v in os.environ.items() if k != "JAX_NUM_CPU_DEVICES"}
+  environment |= {"PYTHONPATH": str(Path(__file__).parents[1])} | variables
+  if devices is not None:
+    flags = os.environ.get("XLA_FLAGS", "")
+    environment["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}"
+  command = [sys.executable, "-c", program, *map(str, arguments)]
+  done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+  assert done.returncode == 0, done.stderr
+  return done.stdout
 
 
 def with_devices(count: int) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 
 from benchmarks import timing
-from benchmarks.figures import picture, read_rows
+from benchmarks.figures import panels, read_rows
 from benchmarks.measurements import Run
 from rebel_jax import devices
 from rebel_jax.config.presets import get_preset
@@ -33,7 +33,7 @@ def ribbons(files: tuple[Path, ...], path: Path) -> None:
   """Draws a ribbon for each setting against the questions that were solved."""
   rows = read_rows(files, BENCHMARK)
   settings = dict.fromkeys((row["simulations"], row["per_update"]) for row in rows)
-  with picture(path) as axes:
+  with panels(1, path) as (_, (axes,)):
     for simulations, per_update in settings:
       own = [r for r in rows if (r["simulations"], r["per_update"]) == (simulations, per_update)]
       at, ends = [row["solves"] for row in own], ("mean", "min", "max")

@@ -40,7 +40,7 @@ def command_of(config: Config) -> str:
 
 
 def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
-  """Returns what the run measured of its newest checkpoint, with the settings it used."""
+  """Returns the run's own measures of its newest checkpoint, with the settings it used."""
   config, search = policy.config, policy.config.rebel
   row = metrics.read_metrics(run)[-1]
   if row["step"] != policy.about["step"] or row.get("exploitability") is None:

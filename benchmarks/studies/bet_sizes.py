@@ -39,7 +39,7 @@ def leduc(*, both: bool) -> contrib.AffineTrees:
 
 
 def worth(trees: games.PublicTree, policies: jax.Array, player: int) -> np.ndarray:
-  """Returns what `player` expects in each of stacked trees under its policy: `[B]`."""
+  """Returns `player`'s expected payoff in each of stacked trees under its policy: `[B]`."""
   values = jax.vmap(lambda tree, policy: solvers.expected_values(tree, policy)[player])
   marginals = jax.vmap(lambda tree: solvers.root_marginals(tree, tree.prior)[player])
   return np.asarray((marginals(trees) * values(trees, policies)).sum(axis=1), float)
@@ -157,7 +157,7 @@ def measure_river(iterations: int, board: str, pot: int) -> Iterator[dict[str, A
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
   """Draws value against size."""
-  with figures.picture(path, (7, 4)) as axes:
+  with figures.panels(1, path, size=(7, 4)) as (_, (axes,)):
     if "size" in rows[0]:
       axes.plot(*zip(*((row["size"], row["percent_of_pot"]) for row in rows)), "o-", markersize=3)
       pots = "the first to act wins, % of the pot"

@@ -67,7 +67,7 @@ def biased(tree: PublicTree, policy: np.ndarray) -> list[np.ndarray]:
 def loss_of_top(
   cut: Cut, first: Sequence[np.ndarray], second: Sequence[np.ndarray], num_iterations: int
 ) -> float:
-  """Returns what player 0 loses that plays the depth-limited solution, then as well as it can."""
+  """Returns player 0's loss by the depth-limited solution, followed by the best it allows."""
   tables = contrib.leaf_tables(cut.tree, cut.leaves, first, second)
   extended = contrib.with_continuations(cut.top, tables)
   policy = np.array(cut.blueprint)

@@ -21,8 +21,8 @@ import jax
 import tyro
 
 from benchmarks import timing
+from benchmarks.figures import panels
 from benchmarks.studies import family_parts as parts
-from rebel_jax.checkpoints.files import save_picture
 
 Part = Literal[
   "tabular", "depth_limited", "discounts", "rules", "samplers", "warm_start", "safe_search"
@@ -113,7 +113,7 @@ def as_table(rows: Sequence[dict[str, Any]], at: Sequence[int]) -> str:
 
 
 def _panel(row: dict[str, Any]) -> str:
-  """Returns what the row is about, other than its algorithm."""
+  """Returns the subject of a row, other than its algorithm."""
   depth = f"depth {row['depth']}" if "depth" in row else ""
   x = "against playthroughs" if row["x"] == "playthroughs" else ""
   return ", ".join(part for part in (row["game"], depth, row.get("score"), x) if part)
@@ -123,46 +123,34 @@ def draw(rows: Sequence[dict[str, Any]], path: Path, *, columns: int = 2) -> Non
   """Draws the rows of one part: exploitability against iterations or playthroughs."""
   # Rows of one game, depth and score share a panel. A line is the median run and its band reaches
   # from the best to the worst; crosses are the paper's. Uniform weights are dashed.
-  from matplotlib.figure import Figure
-
   if not rows:
     raise ValueError("rows=[] hold nothing to draw")
-  panels: dict[str, list[dict[str, Any]]] = {}
+  panes: dict[str, list[dict[str, Any]]] = {}
   for row in rows:
-    panels.setdefault(_panel(row), []).append(row)
-  columns = min(columns, len(panels))
-  height = -(-len(panels) // columns)
-  figure = Figure(figsize=(4.8 * columns, 3.6 * height + 0.6), layout="constrained")
+    panes.setdefault(_panel(row), []).append(row)
+  names = list(dict.fromkeys(row["algorithm"].removesuffix(_UNIFORM) for row in rows))
   # Safe and unsafe search are in two panels, and only comparable on one scale.
   shared = rows[0]["part"] == "safe_search"
-  grid = figure.subplots(height, columns, squeeze=False, sharey=shared).ravel()
-  names = list(dict.fromkeys(row["algorithm"].removesuffix(_UNIFORM) for row in rows))
-  for axes, (title, panel) in zip(grid, panels.items()):
-    x = panel[0]["x"]
-    for row in panel:
-      name = row["algorithm"]
-      base = name.removesuffix(_UNIFORM)
-      color, style = f"C{names.index(base)}", "-" if name == base else "--"
-      axes.plot(row[x], row["exploitability"], style, color=color, label=name, linewidth=1.4)
-      axes.fill_between(row[x], row["low"], row["high"], color=color, alpha=0.2, linewidth=0)
-      paper = TABLE_2.get(row["game"], {}).get(name)
-      if paper is not None and row["part"] == "tabular":
-        axes.plot([1024], [paper], "x", color=color, markersize=8, markeredgewidth=2)
-    axes.set_xscale("log", base=4 if x == "playthroughs" else 2)
-    axes.set_yscale("log")
-    axes.set_xlabel(_LABELS[x])
-    axes.set_ylabel("exploitability")
-    axes.set_title(title, fontsize=10)
-    axes.grid(True, alpha=0.3)
-  for axes in grid[len(panels) :]:
-    axes.set_visible(False)
-  labelled: dict[str, Any] = {}
-  for axes in grid[: len(panels)]:
-    for line, label in zip(*axes.get_legend_handles_labels()):
-      labelled.setdefault(label, line)
-  lines, labels = list(labelled.values()), list(labelled)
-  figure.legend(lines, labels, loc="outside lower center", ncols=3 * columns // 2, fontsize=8)
-  save_picture(figure, path, dpi=80, pil_kwargs={"optimize": True})
+  how: dict[str, Any] = {"dpi": 80, "pil_kwargs": {"optimize": True}, "sharey": shared}
+  with panels(len(panes), path, columns=columns, size=(4.8, 3.8), **how) as (figure, grid):
+    labelled: dict[str, Any] = {}
+    for axes, (title, panel) in zip(grid, panes.items()):
+      x = panel[0]["x"]
+      for row in panel:
+        name = row["algorithm"]
+        base = name.removesuffix(_UNIFORM)
+        color, style = f"C{names.index(base)}", "-" if name == base else "--"
+        (line,) = axes.plot(row[x], row["exploitability"], style, color=color, linewidth=1.4)
+        labelled.setdefault(name, line)
+        axes.fill_between(row[x], row["low"], row["high"], color=color, alpha=0.2, linewidth=0)
+        paper = TABLE_2.get(row["game"], {}).get(name)
+        if paper is not None and row["part"] == "tabular":
+          axes.plot([1024], [paper], "x", color=color, markersize=8, markeredgewidth=2)
+      axes.set_xscale("log", base=4 if x == "playthroughs" else 2)
+      axes.set(yscale="log", xlabel=_LABELS[x], ylabel="exploitability")
+      axes.set_title(title, fontsize=10)
+    ncols = 3 * min(columns, len(panes)) // 2
+    figure.legend(labelled.values(), labelled, loc="outside lower center", ncols=ncols, fontsize=8)
 
 
 def main(

@@ -259,7 +259,7 @@ def make_rock_paper_scissors() -> SearchingAgent:
 def play(
   agent: SearchingAgent, playthroughs: int, iterations: int, *, seed: int = 0, unsafe: bool
 ) -> np.ndarray:
-  """Returns what the agent plays in expectation: a policy `[N, H]`."""
+  """Returns the agent's expected policy `[N, H]`."""
   return searching_policy(
     agent,
     params=None,

@@ -53,7 +53,7 @@ def estimated(
 def refine_both(
   game: Game, tree: PublicTree, policy: np.ndarray, method: str, num_iterations: int
 ) -> np.ndarray:
-  """Returns both players' refined policies, each found against the other's blueprint."""
+  """Returns both players' refined policies, each solved against the other's blueprint."""
   *data, last = method.split()
   nodes, refined = np.flatnonzero(np.asarray(tree.kind) == CHANCE), policy
   for searcher in (0, 1):

@@ -129,7 +129,7 @@ def _below(tree: PublicTree, root: int) -> list[int]:
 
 
 def loss(spot: Spot, searcher: int, policy: np.ndarray) -> float:
-  """Returns what the other gains more than in equilibrium by its best response, in chips."""
+  """Returns the other's gain over equilibrium by its best response, in chips."""
   found = solvers.best_response_values(spot.whole, policy)[1 - searcher]
   best = solvers.best_response_values(spot.whole, spot.policy_of_all)[1 - searcher]
   return float(found - best)

@@ -7,6 +7,7 @@ draw     --lines FILE ...: what these printed
 """
 
 import dataclasses
+import functools
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -22,8 +23,7 @@ from benchmarks.figures import Lines, draw_lines, read_rows
 from benchmarks.measurements import Run
 from games.poker import Holdem, in_units
 from rebel_jax import devices
-from rebel_jax.config.config import Config
-from rebel_jax.config.presets import get_preset
+from rebel_jax.config import Config, get_preset
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs.metrics import losses as losses_of
 from rebel_jax.training.setup import make_subgames
@@ -52,14 +52,8 @@ CHOICES: dict[str, dict[str, Any]] = {
 def say(variant: str, game: Holdem, exploitability: float, **figures: Any) -> None:
   """Prints one JSON line."""
   units = in_units(game, exploitability)
-  row = {
-    "benchmark": "poker_learning",
-    **timing.environment(),
-    "variant": variant,
-    "chips": timing.significant(units.chips),
-    "pot": timing.significant(units.pot),
-  }
-  timing.say(row | figures)
+  chips, pot = map(timing.significant, (units.chips, units.pot))
+  timing.say("poker_learning", variant=variant, chips=chips, pot=pot, **figures)
 
 
 def make_game(config: Config) -> Holdem:
@@ -85,19 +79,16 @@ def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, belo
   game = make_game(config)
   subgames = make_subgames(config, game)
   oracle, params = search_leaf_values(game, subgames, num_iterations=below)
-  algorithm = timing.make_algorithm("eval_algorithm", config.rebel.eval_algorithm)
+  algorithm = solvers.make_algorithm(config.rebel.eval_algorithm)
   agent = make_searching_agent(
     game, subgames, algorithm=algorithm, leaf_values=oracle, average_last=True
   )
   for number in iterations:
-    start = time.perf_counter()
-    policy = searching_policy(
-      agent,
-      params=params,
-      num_playthroughs=playthroughs,
-      num_iterations=number,
+    search = functools.partial(
+      searching_policy, agent, params=params, num_playthroughs=playthroughs, num_iterations=number,
       key=jax.random.key(0),
-    )
+    )  # fmt: skip
+    policy, seconds, _ = timing.timed(search)
     value = float(solvers.exploitability(agent.tree, jnp.asarray(policy)))
     say(
       "perfect values",
@@ -106,7 +97,7 @@ def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, belo
       iterations=number,
       playthroughs=playthroughs,
       iterations_below=below,
-      seconds=timing.significant(time.perf_counter() - start, 3),
+      seconds=timing.significant(seconds, 3),
     )
 
 

@@ -21,6 +21,7 @@ from games.arrays import (
   integers,
   lookup,
   short,
+  xp,
 )
 from games.poker import betting
 from games.poker.betting import Betting
@@ -146,6 +147,11 @@ class BetSizes:
     kinds, amounts = self._table
     return np.where(kinds == _POT, amounts, 0)
 
+  def row(self, actor: int, street: int, raises: int) -> tuple[int, ...]:
+    """Returns where a decision's sizes stand in `thousandths`."""
+    places = zip((actor, street, raises), self.thousandths.shape)
+    return tuple(min(place, size - 1) for place, size in places)
+
   @checked
   def apart(self, rounds: int) -> "BetSizes":
     """Returns the same sizes listed for each player, each of `rounds` and each number of raises.
@@ -196,7 +202,6 @@ class BetSizes:
       (len(states), betting.NUM_COLUMNS),
       "(n, columns or more)",
     )
-    xp: Any = states.__array_namespace__()
     stack = states[:, betting.STACK]
     may = rules.may_raise(states)
     if self.max_raises is not None:
@@ -277,7 +282,6 @@ class BetSizes:
     """Returns `to` with bets of nearly all chips as all-in."""
     if self.near_all_in is None:
       return to
-    xp: Any = states.__array_namespace__()
     first = states[:, betting.ACTOR] == 0
     stack = states[:, betting.STACK]
     chips = stack - xp.where(first, states[:, betting.PAID_0], states[:, betting.PAID_1])
@@ -334,7 +338,6 @@ def _kind_of(size: Size) -> tuple[int, int]:
 
 def _product(whole: Rows, rest: Rows, thousandths: Rows, most: Rows) -> Rows:
   """Returns `(1000 * whole + rest) * thousandths / 1000`, half a chip rounded up."""
-  xp: Any = whole.__array_namespace__()
   return xp.minimum(whole, most) * thousandths + (rest * thousandths + 500) // 1000
 
 

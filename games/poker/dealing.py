@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import Rows, is_whole, lookup, short
+from games.arrays import Rows, is_whole, lookup, short, xp
 from games.pairs import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import MAX_CARDS, NUM_HOLE_CARDS, Deck, strengths_on
@@ -89,13 +89,11 @@ class Dealing:
 
   def shown(self, cards: Rows) -> Rows:
     """Returns which cards are among those on the board, `cards` `[n, k]`: `[n, deck's cards]`."""
-    xp: Any = cards.__array_namespace__()
     every = xp.arange(self.deck.num_cards, dtype=cards.dtype)
     return (cards[:, :, None] == every[None, None]).any(axis=1)
 
   def left(self, rounds: Rows, cards: Rows) -> Rows:
     """Returns which deals `cards` `[n, k]` on the board leave: `[n, num_deals]`."""
-    xp: Any = rounds.__array_namespace__()
     shown = self.shown(cards)
     left = xp.zeros((len(shown), self.num_deals), bool)
     for index, sets in enumerate(self.sets):
@@ -107,7 +105,6 @@ class Dealing:
 
   def cards(self, rounds: Rows, numbers: Rows) -> Rows:
     """Returns the cards of deals `numbers` `[n]`, -1 where one is of fewer: `[n, k]`."""
-    xp: Any = rounds.__array_namespace__()
     number, most = self.deck.num_cards, max(self.deals, default=1)
     dealt = lookup(np.array([*self.deals, 0]), rounds)
     cards = xp.full((len(numbers), most), NO_CARD, dtype=rounds.dtype)
@@ -120,7 +117,7 @@ class Dealing:
         sums = np.array([math.comb(c, size - i) for c in range(number)])
         place = (left[:, None] >= sums[None]).sum(axis=1, dtype=left.dtype) - 1
         left = left - lookup(sums, place)
-        columns[i] = xp.asarray(number - 1 - place, dtype=rounds.dtype)
+        columns[i] = (number - 1 - place).astype(rounds.dtype)
       cards = xp.where((dealt == size)[:, None], xp.stack(columns, axis=1), cards)
     return cards
 
@@ -137,15 +134,14 @@ class Dealing:
 
   def final_index(self, dealt: Rows) -> Rows:
     """Returns which of `final` the cards `dealt` `[n, k]` are, in any order: `[n]`."""
-    return place_among(self.final, dealt.__array_namespace__().sort(dealt, axis=1))
+    return place_among(self.final, xp.sort(dealt, axis=1))
 
 
 def place_among(sets: np.ndarray, cards: Rows) -> Rows:
   """Returns the index among sorted `sets` `[N, k]` of sorted sets of cards `[n, k]`: `[n]`."""
-  xp: Any = cards.__array_namespace__()
   base = (1 + int(sets.max(initial=0))) ** np.arange(sets.shape[1])[::-1]
-  numbers = (cards * xp.asarray(base.astype(cards.dtype))[None]).sum(axis=1, dtype=cards.dtype)
-  return xp.searchsorted(xp.asarray((sets @ base).astype(cards.dtype)), numbers)
+  numbers = (cards * base.astype(cards.dtype)[None]).sum(axis=1, dtype=cards.dtype)
+  return xp.searchsorted((sets @ base).astype(cards.dtype), numbers)
 
 
 def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:

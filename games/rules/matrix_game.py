@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.arrays import short
+from games.arrays import short, xp
 from games.game import TERMINAL, Game, MoverMoves, register
 
 _START, _ANSWER, _FIRST_END = 0, 1, 2
@@ -44,15 +44,13 @@ class MatrixGame(Game):
     return np.array([_START])
 
   def actor(self, states):
-    xp = states.__array_namespace__()
     return xp.where(states[:, 0] >= _FIRST_END, TERMINAL, states[:, 0])
 
   def legal_actions(self, states):
-    hidden = states.__array_namespace__().arange(self.num_actions) == self.num_actions - 1
+    hidden = np.arange(self.num_actions) == self.num_actions - 1
     return ((states == _START) == hidden) & (states < _FIRST_END)
 
   def next_states(self, states, actions):
-    xp = states.__array_namespace__()
     after = xp.where(states == _START, _ANSWER, _FIRST_END + actions[:, None])
     return after.astype(states.dtype)
 
@@ -62,14 +60,12 @@ class MatrixGame(Game):
     return prior
 
   def infostate_parents(self, states, actions):
-    xp = states.__array_namespace__()
     row = xp.arange(self.num_infostates)[None]
     mover = xp.where(states == _START, 0, row)
     other = xp.broadcast_to(xp.where(row == 0, 0, -1), mover.shape)
     return xp.stack([mover, other], axis=1)
 
   def hidden_moves(self, states):
-    xp = states.__array_namespace__()
     begins, held = (states == _START)[:, :, None], xp.arange(self.num_infostates)
     number = xp.arange(self.num_hidden)[:, None]
     there = (held == 0) & (number < xp.where(begins, self.num_infostates, self.num_actions - 1))
@@ -87,7 +83,6 @@ class MatrixGame(Game):
     return states[:, 0] - _FIRST_END
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     stage = states == xp.arange(2)
     return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
 

@@ -1,9 +1,7 @@
 """Agents of trained networks, and those that search in trees that grow (Player of Games, B.1).
 
-Each search starts from what the agent's own last one of the game left: at the deepest state on the
-way that its tree held, with the values that it found there for the opponent as promises. What the
-opponent holds it need not believe, and the opponent's searches it never makes. In games of perfect
-information each move is searched from where the game stands, and the likeliest is made.
+Each search starts at the deepest state on the way that the agent's own last one held, with the
+values it gave the opponent there as promises; the likeliest move is made of perfect information.
 """
 
 import dataclasses
@@ -163,6 +161,7 @@ class AverageSearcher:
 __all__ = [
   "Agent",
   "Searcher",
+  "StreetSearcher",
   "make_agent",
   "make_searcher",
   "prepare",

@@ -1,10 +1,8 @@
 """Agents that hold a public belief state, search, and act (ReBeL, section 6).
 
-Where its subgame ends, the agent searches the next one from the beliefs that the last search's
-policy led to, and keeps to the policy of one random iteration for both players (Theorem 3): what
-makes search safe is that nobody knows which. An opponent's action that this policy never takes
-leaves no belief; all infostates that the rules allow are then equally likely. Subgames of whole
-hold'em are made where play leads, and their searches keep to a time.
+The agent keeps to the policy of one random iteration for both players (Theorem 3): what makes
+search safe is that the iteration is secret. An action that this policy never takes leaves no belief
+but a uniform one.
 """
 
 import dataclasses
@@ -69,10 +67,8 @@ def search_and_describe(
 
   policy = result.average_policy if average else result.policy
   found, at_nodes = jax.vmap(describe)(trees, beliefs, policy)
-  below = result.leaf_beliefs
-  if average:
-    below = jax.vmap(lambda nodes, leaves: nodes[leaves])(at_nodes, trees.leaf_nodes)
-  return found, at_nodes, below
+  at_leaves = jax.vmap(lambda nodes, leaves: nodes[leaves])
+  return found, at_nodes, at_leaves(at_nodes, trees.leaf_nodes) if average else result.leaf_beliefs
 
 
 def describe(tree: PublicTree, beliefs: Any, policy: Any) -> tuple[jax.Array, jax.Array]:
@@ -477,16 +473,7 @@ def _described(tree, policy: jax.Array):
 
 @checked
 def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list[Decision]:
-  """Returns an agent's beliefs and policy at every decision along a line of play.
-
-  Args:
-    searcher: what the agent searches with.
-    actions: public actions from the start of the game, chance's included.
-    seed: of the agent: which iteration of each search it keeps to.
-
-  Raises:
-    ValueError: an action is not legal where it is taken, or the game is over before.
-  """
+  """Returns an agent's beliefs and policy at every decision along a line of public actions."""
   game = searcher.game
   agent = Agent(searcher, seed=seed)
   agent.start(0, int(np.argmax(np.asarray(game.prior())[0] > 0)))

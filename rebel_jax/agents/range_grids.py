@@ -1,8 +1,6 @@
 """Pictures of play: a solved range as poker players read it, and one game as an agent sees it.
 
-A range grid has a cell for each pair of ranks: pairs on the diagonal, suited hands above it,
-offsuit hands below, aces first. In the whole deck it is 13 x 13. `draw` makes a picture of a line
-of play, as `belief_agent.follow` returns it.
+A grid has a cell for each pair of ranks, aces first: pairs on the diagonal, suited hands above.
 """
 
 import dataclasses
@@ -61,14 +59,10 @@ def cells(deck: Deck, hole_cards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @checked
 def cell_names(deck: Deck) -> tuple[tuple[str, ...], ...]:
   """Returns the names of the grid's cells: `AA`, `AKs` for suited, `AKo` for offsuit hands."""
-  ranks = deck.ranks[::-1]
-
-  def name(row: int, column: int) -> str:
-    if row == column:
-      return 2 * ranks[row]
-    return ranks[min(row, column)] + ranks[max(row, column)] + ("s" if column > row else "o")
-
-  return tuple(tuple(name(r, c) for c in range(len(ranks))) for r in range(len(ranks)))
+  ranks = list(enumerate(deck.ranks[::-1]))
+  return tuple(
+    tuple((x + y + "s" if c > r else y + x + "o" * (c < r)) for c, y in ranks) for r, x in ranks
+  )
 
 
 @checked

@@ -1,13 +1,7 @@
 """Checkpoints: everything a run needs to go on exactly, and the networks shipped with the package.
 
-A checkpoint is a folder `OUTPUT_DIR/checkpoints/STEP` of items that Orbax writes together, in the
-background: `params`, `state` (optimizer, lanes, replay buffers, random keys, counters), `about`
-(JSON: the configuration, where the run stood, how far `metrics.jsonl` had been written, and
-checksums of all of it) and `metrics` (what Orbax keeps checkpoints by). Orbax writes to a temporary
-folder and renames it, so a folder with a number for a name is complete.
-
-The checksums are ours: of 90 bits flipped at random in the files of a small checkpoint's state,
-Orbax 0.12 reported 27 and read back other numbers for 6, without a word.
+A folder `OUTPUT_DIR/checkpoints/STEP` has items that Orbax writes together, in the background, and
+renames when complete: `params`, `state`, `about` (JSON with checksums of all of it), `metrics`.
 """
 
 import contextlib
@@ -35,6 +29,8 @@ from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 
 FORMAT = 8
+# The checksums are ours: of 90 bits flipped at random in the files of a small checkpoint's state,
+# Orbax 0.12 reported 27 and read back other numbers for 6, without a word.
 # Where checkpoints are moved that are no longer kept, whole and at once: deleted in place, a folder
 # would be half a checkpoint for a while, and for good after a kill.
 PRUNED = ".pruned"

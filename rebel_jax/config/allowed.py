@@ -67,7 +67,7 @@ class Allowed(tyro.constructors.PrimitiveConstructorSpec[Any]):
   """What one field may be; a text that cannot be read stays a text, which `check` refuses."""
 
   # (field, value); raises `ConfigError` if the value is not allowed
-  check: Callable[[str, Any], None]
+  check: Callable[[str, Any], object]
 
 
 def _read(word: str, *kinds: Callable[[str], Any]) -> Any:
@@ -145,18 +145,13 @@ def one_of(known: Collection[str]) -> Allowed:
 def several(known: Collection[str]) -> Allowed:
   """Allows any of the names `known`, those of a registry also that are registered later."""
   one = one_of(known)
-
-  def check(field: str, value: Any) -> None:
-    for name in value:
-      one.check(field, name)
-
   return dataclasses.replace(
     one,
     nargs="*",
     metavar=f"[{one.metavar} ...]",
     instance_from_str=tuple,
     str_from_instance=list,
-    check=check,
+    check=lambda field, value: [one.check(field, name) for name in value],
   )
 
 
@@ -167,9 +162,8 @@ def text(
   return _allowed(metavar, str, must_be, lambda value: isinstance(value, str) and fits(value))
 
 
-def name() -> Allowed:
-  """Allows what may be part of a file's name on any system."""
-  return text("NAME", "a name of letters, digits, '_', '-', '.'", re.compile(r"[\w.-]+").fullmatch)
+# Names that may be part of a file's on any system.
+NAME = text("NAME", "a name of letters, digits, '_', '-', '.'", re.compile(r"[\w.-]+").fullmatch)
 
 
 def path(what: str) -> Allowed:
@@ -189,29 +183,23 @@ def check_algorithm(field: str, value: Any) -> None:
   solvers.make_algorithm(value, field)
 
 
-def algorithm() -> Allowed:
-  """Allows what `solvers.make_algorithm` makes an algorithm of."""
-  return dataclasses.replace(text("ALGORITHM"), check=check_algorithm)
-
-
-def depth() -> Allowed:
-  """Allows positive numbers of public actions, and `stage`."""
-  must_be = "an integer, at least 1, or 'stage'"
-  return _allowed("INT>=1|stage", int, must_be, lambda x: x == "stage" or is_whole(x, 1))
+ALGORITHM = dataclasses.replace(text("ALGORITHM"), check=check_algorithm)
+# Positive numbers of public actions, and `stage`.
+DEPTH = _allowed(
+  "INT>=1|stage",
+  int,
+  "an integer, at least 1, or 'stage'",
+  lambda x: x == "stage" or is_whole(x, 1),
+)
 
 
 def optional(inner: Allowed) -> Allowed:
   """Allows what `inner` allows, and None."""
-
-  def check(field: str, value: Any) -> None:
-    if value is not None:
-      inner.check(field, value)
-
   return dataclasses.replace(
     inner,
     metavar=f"{inner.metavar}|None",
     instance_from_str=lambda texts: None if texts == ["None"] else inner.instance_from_str(texts),
-    check=check,
+    check=lambda field, value: value is None or inner.check(field, value),
   )
 
 
@@ -278,14 +266,6 @@ def check(settings: Any) -> None:
     for allowed in typing.get_args(hint)[1:]:
       if isinstance(allowed, Allowed):
         allowed.check(name, value)
-
-
-def to_dict(settings: Any) -> Any:
-  """Returns the settings as JSON can hold them: groups and pairs as dicts."""
-  return dataclasses.asdict(
-    settings,
-    dict_factory=lambda pairs: {k: dict(v) if isinstance(v, tuple) else v for k, v in pairs},
-  )
 
 
 # (folder, step) -> a function of a row of metrics; rows beyond the step are no longer valid.

@@ -5,7 +5,7 @@ elsewhere the agent plays games against the same search without a network.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 import solvers
 from games import TERMINAL, Game
 from rebel_jax.config import Config
-from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
+from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.chain_play import search_decisions, won_by
 from rebel_jax.training.self_play import where_lanes
@@ -46,7 +46,7 @@ _GAMES = 32
 Progress = Callable[[int, int], None]
 
 
-class ChainEvaluator:
+class ChainEvaluator(Measures):
   """Measures the agent of one game and network."""
 
   def __init__(
@@ -78,44 +78,29 @@ class ChainEvaluator:
     except ValueError:  # there are too many
       return None
 
-  def measure(
-    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
-  ) -> Measurement:
+  def measured(
+    self, params: Any, seed: int, final: bool, show: Show, **options: Any
+  ) -> Iterator[Measurement]:
     """Measures as many seeds as playthroughs: mean, least and most of each measure."""
-    # Where Ctrl-C ends it, `KeyboardInterrupt` holds that of the seeds in whole parts before.
     growing, search = self._config.growing, self.search
     number = growing.final_playthroughs if final else growing.eval_playthroughs
-    found: dict[str, list[float]] = {}
+    about = {"simulations": search.simulations, "per_update": search.per_update}
+    units = "plies" if self.ground.rules.num_infostates == 1 else "searches"
+    size, found = max(tuning.pieces().chains // 8, 1), dict[str, list[float]]()
+    for start in range(0, number, size):
+      part = [(seed + i) % 2**32 for i in range(start, min(start + size, number))]
 
-    def measured() -> Measurement:
-      row: dict[str, Any] = {}
-      for name, values in found.items():
-        ends = {"mean": sum(values) / len(values), "min": min(values), "max": max(values)}
+      def progress(done: int, total: int, start: int = start, count: int = len(part)) -> None:
+        at = done + total * start // count, total * number // count
+        show(f"{number} seeds", *at, units, "")
+
+      measures, row = self.of_seeds(params, part, progress), dict[str, Any]()
+      found = {name: found.get(name, []) + values for name, values in measures.items()}
+      for name, x in found.items():
+        ends = {"mean": sum(x) / len(x), "min": min(x), "max": max(x)}
         row |= {f"{name}_{end}": value for end, value in ends.items()}
-      about = {"simulations": search.simulations, "per_update": search.per_update}
-      return Measurement(row | {"seeds": len(values)} | about, next(iter(found.values())))
-
-    def progress(before: int, count: int, done: int, total: int) -> None:
-      show(
-        f"{number} seeds",
-        done + total * before // count,
-        total * number // count,
-        "plies" if self.ground.rules.num_infostates == 1 else "searches",
-        "",
-      )
-
-    size = max(tuning.pieces().chains // 8, 1)
-    try:
-      for start in range(0, number, size):
-        part = [(seed + i) % 2**32 for i in range(start, min(start + size, number))]
-        measures = self.of_seeds(params, part, functools.partial(progress, start, len(part)))
-        for name, values in measures.items():
-          found[name] = found.get(name, []) + values
-    except KeyboardInterrupt:
-      if not found:
-        raise
-      raise KeyboardInterrupt(measured()) from None
-    return measured()
+      values = next(iter(found.values()))
+      yield Measurement(row | {"seeds": len(values)} | about, values)
 
   def of_seeds(
     self, params: Any, seeds: Sequence[int], progress: Progress = lambda done, total: None

@@ -43,7 +43,7 @@ from solvers.search import (
 _KIND = "kept playthroughs", "network"  # in words, and what their file says something of
 
 
-class Evaluator:
+class Evaluator(Measures):
   """Measures the agent of one game, network and search; its programs are compiled once."""
 
   # The agent is made when it is first needed: it may take a minute, for which training need not
@@ -89,72 +89,57 @@ class Evaluator:
       average_last=config.rebel.depth == "stage",
     )
 
-  def measure(
-    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
-  ) -> Measurement:
-    search = self._config.rebel
+  def measured(
+    self, params: Any, seed: int, final: bool, show: Show, **options: Any
+  ) -> Iterator[Measurement]:
+    search, many = self._config.rebel, self._trajectories
     amounts = search.eval_playthroughs, search.eval_iterations
     playthroughs, iterations = (
       (search.final_playthroughs, search.final_iterations) if final else amounts
     )
     course, row = list[tuple[int, float]](), dict[str, Any]()
     settings: dict[str, Any] = dict(iterations=iterations, seed=seed)
-    many = self._trajectories
 
     def progress(done: int, total: int) -> None:
       so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
-    try:
-      for number in range(1, 1 + many) if many else (None,):
-        kept = start = None
-        if self._keep is not None:  # a file that playthroughs go on from and are kept in
-          name = f"{self._keep}-{number}" if many else self._keep
-          kept = KeptPlaythroughs(name, self._what(params, seed, iterations, number))
-          start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
-        about: dict[str, Any] = dict(start=start, trajectory=number, progress=progress)
-        for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
-          if kept is not None:
-            kept.save(sampled)
-          of_each = {"playthroughs": sampled.count, "iterations": iterations}
-          if not many:
-            course.append((sampled.count, value))
-            row = {"exploitability": value} | of_each
-        if number is not None:
-          course.append((number, value))
-          row = _of_trajectories([x for _, x in course]) | of_each
-      if self._unsafe:
-        average = self.exploitability(
-          params,
-          playthroughs=1,
-          unsafe=True,
-          progress=lambda done, total: show("average policy", done, total, "searches", ""),
-          **settings,
-        )
-        row |= {"exploitability_average_policy": average}
-    except KeyboardInterrupt:
-      raise KeyboardInterrupt(*[Measurement(row, course)] * bool(row)) from None
-    return Measurement(row, course)
-
-  def _what(
-    self, params: Any, seed: int, iterations: int, trajectory: int | None
-  ) -> dict[str, Any]:
-    """Returns the identity of playthroughs: their agent, search, seed and trajectory."""
-    return {
-      "game": [self._config.game, self._config.game_params],
-      "network": sum_of_arrays(params),
-      **self.about,
-      "iterations": iterations,
-      "seed": seed,
-      "trajectory": trajectory,
-      "stops": "spread, sorted",  # how numbers are drawn, which earlier versions did otherwise
-    }
+    for number in range(1, 1 + many) if many else (None,):
+      kept = start = None
+      if self._keep is not None:  # a file that playthroughs go on from and are kept in
+        name = f"{self._keep}-{number}" if many else self._keep
+        what = {"game": [self._config.game, self._config.game_params]}
+        what |= {"network": sum_of_arrays(params), **self.about, **settings, "trajectory": number}
+        # How numbers are drawn, which earlier versions did otherwise.
+        kept = KeptPlaythroughs(name, what | {"stops": "spread, sorted"})
+        start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
+      about: dict[str, Any] = dict(start=start, trajectory=number, progress=progress)
+      for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
+        if kept is not None:
+          kept.save(sampled)
+        of_each = {"playthroughs": sampled.count, "iterations": iterations}
+        if not many:
+          course.append((sampled.count, value))
+          row = {"exploitability": value} | of_each
+          yield Measurement(row, course)
+      if number is not None:
+        course.append((number, value))
+        row = _of_trajectories([x for _, x in course]) | of_each
+        yield Measurement(row, course)
+    if self._unsafe:
+      average = self.exploitability(
+        params,
+        playthroughs=1,
+        unsafe=True,
+        progress=lambda done, total: show("average policy", done, total, "searches", ""),
+        **settings,
+      )
+      yield Measurement(row | {"exploitability_average_policy": average}, course)
 
   def exploitability(self, params: Any, **settings: Any) -> float:
     """Returns the exploitability of the average of all playthroughs; `settings` as of `course`."""
-    for _, value in self.course(params, **settings):
-      last = value
-    return last
+    *_, (_, value) = self.course(params, **settings)
+    return value
 
   def course(
     self,
@@ -236,7 +221,7 @@ class KeptPlaythroughs:
       files.save_arrays(self.path, arrays, self.what, pack=np.savez)
 
 
-class AverageEvaluator:
+class AverageEvaluator(Measures):
   """Measures the average policy of one game and network, exactly."""
 
   def __init__(self, config: Config, game: Game | None = None, table: Decisions | None = None):
@@ -253,14 +238,14 @@ class AverageEvaluator:
 
     self.policy = jax.jit(policy)  # [N, H]
 
-  def measure(
-    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
-  ) -> Measurement:
-    """Returns the exploitability, in which nothing is sampled."""
+  def measured(
+    self, params: Any, seed: int, final: bool, show: Show, **options: Any
+  ) -> Iterator[Measurement]:
+    """Yields the exploitability, in which nothing is sampled."""
     policy = self.policy(params)
     if not jax.numpy.isfinite(policy).all():
       raise ConfigError("the network's probabilities are not finite")
-    return Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
+    yield Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
 
 
 def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:

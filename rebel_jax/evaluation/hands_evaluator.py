@@ -5,7 +5,7 @@ board, are sampled. That is the conditional mean of a match, so it is unbiased a
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,9 +14,9 @@ import numpy as np
 
 from games import CHANCE, PublicTree
 from games.poker.dealing import draw_cards
-from games.template import Templates
+from games.poker.streets import Streets
 from rebel_jax.config import Config
-from rebel_jax.evaluation.measurement import Measurement, Show
+from rebel_jax.evaluation.measurement import Measurement, Measures, Show
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
@@ -58,7 +58,7 @@ class HandsSearch(NamedTuple):
   num_iterations: int
 
 
-def sit_down(rules: Templates, roots: jax.Array) -> Tables:
+def sit_down(rules: Streets, roots: jax.Array) -> Tables:
   """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them."""
   number, prior = len(roots), TemplateSubgames(rules).prior(roots)
   seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)
@@ -130,7 +130,7 @@ def play_round(
 
 
 @functools.partial(jax.jit, static_argnames="rules")
-def play_chance(rules: Templates, tables: Tables, key: jax.Array) -> Tables:
+def play_chance(rules: Streets, tables: Tables, key: jax.Array) -> Tables:
   """Moves the games where chance moves on by one outcome each; others stay as they are."""
   here = rules.game.actor(tables.roots) == CHANCE
   dealt = draw_cards(rules.game, key, tables.roots, tables.reach)
@@ -167,11 +167,11 @@ MEASURED = ("always_call", "uniform", "pot_maniac")
 _INTERVAL = 1.96  # standard errors, 95 %
 
 
-class HandsEvaluator:
+class HandsEvaluator(Measures):
   """Measures the agent's winnings a hand, in thousandths of a big blind."""
 
   def __init__(self, config: Config, game: Any = None):
-    """Prepares the programs; hands start as the game itself does, whatever is new in training's."""
+    """Prepares the programs; hands start as the game itself does, without what training varies."""
     self.game: Any = config.make_game() if game is None else game
     self.about = {"algorithm": config.rebel.eval_algorithm}
     self._config = config
@@ -184,24 +184,23 @@ class HandsEvaluator:
     self._rules: Any = self.game.templates()
     self._stages = TemplateSubgames(self._rules, self._search.network is not None).stages
 
-  def measure(
+  def measured(
     self,
     params: Any,
     seed: int,
+    final: bool,
+    show: Show,
     *,
-    final: bool = True,
-    show: Show = lambda *_: None,
     opponents: Sequence[str] = MEASURED,
-  ) -> Measurement:
+    **options: Any,
+  ) -> Iterator[Measurement]:
     """Measures against each of `opponents`, of those in `OPPONENTS` that look at no cards."""
-    # The row has `won_mbb_OPPONENT`, half the width of its 95 % interval, and `hands` against each,
-    # in batches. Where Ctrl-C ends it, `KeyboardInterrupt` holds the row so far, with the hands
+    # The row has `won_mbb_OPPONENT`, half the width of its 95 % interval, and `hands`, those
     # against its last opponent.
     search = self._config.rebel
     hands = search.final_playthroughs if final else search.eval_playthroughs
     size = tuning.pieces().hands
-    batches = -(-hands // size)
-    row: dict[str, float] = {"hands": 0, "iterations": search.final_iterations}
+    row: dict[str, float] = {"iterations": search.final_iterations}
 
     def play(job: tuple[str, int]) -> np.ndarray:
       key = jax.random.fold_in(jax.random.key(seed), job[1])  # the same hands for every opponent
@@ -210,18 +209,15 @@ class HandsEvaluator:
       return np.asarray(self._play(here, opponent, key, size))
 
     won: dict[str, list[np.ndarray]] = {name: [] for name in opponents}
-    jobs = [(name, batch) for name in opponents for batch in range(batches)]
-    try:
-      for done, ((name, _), found) in enumerate(run_ahead(play, jobs, kind=type, cores=False), 1):
-        won[name].append(found)
-        mbb = 1000 * np.concatenate(won[name]) / self.game.rules.big_blind
-        row[f"won_mbb_{name}"] = float(mbb.mean())
-        row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
-        row["hands"] = len(mbb)
-        show("playing", done * size, len(jobs) * size, "hands", "")
-    except KeyboardInterrupt:
-      raise KeyboardInterrupt(*[Measurement(row)] * bool(row["hands"])) from None
-    return Measurement(row)
+    jobs = [(name, batch) for name in opponents for batch in range(-(-hands // size))]
+    for done, ((name, _), found) in enumerate(run_ahead(play, jobs, kind=type, cores=False), 1):
+      won[name].append(found)
+      mbb = 1000 * np.concatenate(won[name]) / self.game.rules.big_blind
+      row[f"won_mbb_{name}"] = float(mbb.mean())
+      row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
+      row["hands"] = len(mbb)
+      yield Measurement(row)
+      show("playing", done * size, len(jobs) * size, "hands", "")
 
   def _play(self, params: Any, opponent: jax.Array, key: jax.Array, number: int) -> jax.Array:
     """Returns the agent's payoff in each of a batch of hands, in chips: `[number]`."""

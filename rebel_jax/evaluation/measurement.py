@@ -1,8 +1,9 @@
 """Measures of an agent, a row of numbers and in words."""
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,15 +68,34 @@ class Measurement(NamedTuple):
     return f"exploitability {self.exploitability:.4f}{kept}"
 
 
-class Measures(Protocol):
+class Measures:
   """An agent's evaluator; `about` has its searches' settings that are no part of a row."""
 
   about: dict[str, Any]
 
+  def measured(
+    self, params: Any, seed: int, final: bool, show: Show, **options: Any
+  ) -> Iterator[Measurement]:
+    """Yields the measures so far now and then; raises ConfigError for NaN."""
+    raise NotImplementedError
+
   def measure(
-    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
+    self,
+    params: Any,
+    seed: int,
+    *,
+    final: bool = True,
+    show: Show = lambda *_: None,
+    **options: Any,
   ) -> Measurement:
-    """Measures the agent, as much as at the end of a run if `final`; raises ConfigError for NaN."""
+    """Measures the agent, as much as at the end of a run if `final`."""
+    # Where Ctrl-C ends it, `KeyboardInterrupt` holds the measures so far.
+    last = deque[Measurement](maxlen=1)
+    try:
+      last.extend(self.measured(params, seed, final, show, **options))
+    except KeyboardInterrupt:
+      raise KeyboardInterrupt(*last) from None
+    return last[0]
 
 
 def check_finite(ask: Any, params: Any, query: Any) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import flax.linen as nn
 import jax
@@ -198,10 +198,28 @@ def in_type_of(params: Any, arrays: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkLeafValues:
-  """A value network as the `leaf_values` that solvers ask; equal ones share compiled solvers."""
+class NetworkFunction:
+  """A network as searches ask it, with parameters by name; equal ones share compiled solvers."""
 
-  network: ValueNetwork
+  network: Any
+  name: ClassVar[str]
+
+  def encode(self, params: Any, features: jax.Array) -> Any:
+    """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
+    own = params[self.name]
+    return self.network.apply(own, in_type_of(own, features), method="encode")
+
+  def arguments(self, params: Any, query: Any, beliefs: jax.Array) -> tuple[Any, Any, jax.Array]:
+    """Returns the arguments of `decode` for beliefs `[R, 2 * H]` of a query."""
+    encoded = self.encode(params, query.features) if query.encoded is None else query.encoded
+    return params[self.name], encoded, in_type_of(params[self.name], beliefs)
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkLeafValues(NetworkFunction):
+  """A value network as the `leaf_values` that solvers ask."""
+
+  name = "value"
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
     """Answers a query: `[R, H]` values from the traverser's seat."""
@@ -212,12 +230,8 @@ class NetworkLeafValues:
       )
     own = query.beliefs[:, query.traverser]
     other = query.beliefs[:, 1 - query.traverser]
-    beliefs = in_type_of(params["value"], jnp.concatenate([own, other], axis=-1))
-    encoded = query.encoded
-    if encoded is None:
-      encoded = self.encode(params, query.features)
     decode = functools.partial(self.network.apply, method="decode")
-    arguments = (params["value"], encoded, beliefs)
+    arguments = self.arguments(params, query, jnp.concatenate([own, other], axis=-1))
     if not self.network.fused:
       return jnp.asarray(decode(*arguments), own.dtype)
     in_one_kernel = functools.partial(decode, kernel="gpu")
@@ -239,11 +253,6 @@ class NetworkLeafValues:
     features = in_type_of(params["value"], features)
     encoded = ready.apply(params["value"], features, method="encode_both")
     return NetworkLeafValues(ready), params, encoded
-
-  def encode(self, params: Any, features: jax.Array) -> Any:
-    """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
-    features = in_type_of(params["value"], features)
-    return self.network.apply(params["value"], features, method="encode")
 
 
 class OrderedNetwork(ValueNetwork):
@@ -291,10 +300,10 @@ class PolicyNetwork(nn.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkPolicy:
-  """A policy network as the function that solvers ask; compared by value."""
+class NetworkPolicy(NetworkFunction):
+  """A policy network as the function that solvers ask."""
 
-  network: PolicyNetwork
+  name = "policy"
 
   def __call__(self, params: Any, query: PolicyQuery) -> jax.Array:
     """Answers a query: `[R, A, H]`."""
@@ -326,26 +335,16 @@ class ValuePolicyNetwork(nn.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkStates:
-  """A value-and-policy network as growing searches ask it; compared by value."""
+class NetworkStates(NetworkFunction):
+  """A value-and-policy network as growing searches ask it."""
 
-  network: ValuePolicyNetwork
+  name = "value_policy"
 
   def __call__(self, params: Any, query: StateQuery) -> StateAnswer:
     """Answers a query."""
-    encoded = query.encoded
-    if encoded is None:
-      assert query.features is not None
-      encoded = self.encode(params, query.features)
     beliefs = query.beliefs.reshape(len(query.beliefs), -1)
-    own = params["value_policy"]
-    answers = self.network.apply(own, encoded, in_type_of(own, beliefs), method="decode")
+    answers = self.network.apply(*self.arguments(params, query, beliefs), method="decode")
     return StateAnswer(*(jnp.asarray(x, beliefs.dtype) for x in answers))
-
-  def encode(self, params: Any, features: jax.Array) -> Any:
-    """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
-    features = in_type_of(params["value_policy"], features)
-    return self.network.apply(params["value_policy"], features, method="encode")
 
 
 class MoveNetwork(nn.Module):

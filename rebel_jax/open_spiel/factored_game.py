@@ -1,8 +1,6 @@
 """An OpenSpiel game as a `games.Game`: its public states in tables."""
 
-import contextlib
 import gc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from rebel_jax.open_spiel.public_nodes import (
   InfostatesMerge,
   PublicNodes,
   SpielNode,
-  Timeline,
 )
 
 _MAX_TABLE_ENTRIES = 2**26
@@ -48,7 +45,7 @@ class OpenSpielGame(Game):
     open_spiel_game: the `pyspiel.Game` it was made from, sequential.
   """
 
-  def __init__(self, game: pyspiel.Game, public: PublicNodes, timeline: Timeline):
+  def __init__(self, game: pyspiel.Game, public: PublicNodes):
     nodes = public.nodes
     self.open_spiel_game = game
     self.name = f"open_spiel:{game}"
@@ -61,7 +58,7 @@ class OpenSpielGame(Game):
     self._decisions = [node.decisions for node in nodes]
     self._own_action = [node.own_action for node in nodes]
     self._root_strings = [
-      {n: string for key, n in own.items() if (string := timeline.string_of(p, key))}
+      {n: string for key, n in own.items() if (string := public.string_of(p, key))}
       for p, own in enumerate(nodes[0].numbers)
     ]
     self._prior = np.zeros((2, h))
@@ -200,15 +197,7 @@ class OpenSpielGame(Game):
   # Back to OpenSpiel.
 
   def information_state(self, node: int, infostate: int) -> str | None:
-    """Returns the acting player's information state string at a public state.
-
-    Args:
-      node: the public state.
-      infostate: the number of the infostate there.
-
-    Returns:
-      The string, or None where that infostate has nothing to decide.
-    """
+    """Returns the acting player's string at a public state, None if it has nothing to decide."""
     return self._decisions[node].get(infostate)
 
   def own_actions(self, node: int) -> dict[int, int]:
@@ -258,21 +247,14 @@ def from_game(
       players, is not zero-sum, samples its chance outcomes, lacks information states or perfect
       recall, has no order in time that its information states respect, or is too large.
   """
-  with _no_garbage_collection():
-    made = _import(histories.load(game), max_histories, max_bytes)
-  return made, build_public_tree(made, max_bytes=max_bytes)
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-  """Keeps Python from looking for cycles among millions of small objects: half of the time."""
-  enabled = gc.isenabled()
-  gc.disable()
+  collects = gc.isenabled()
+  gc.disable()  # looking for cycles among millions of small objects takes half of the time
   try:
-    yield
+    made = _import(histories.load(game), max_histories, max_bytes)
   finally:
-    if enabled:
+    if collects:
       gc.enable()
+  return made, build_public_tree(made, max_bytes=max_bytes)
 
 
 def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpielGame:
@@ -280,10 +262,7 @@ def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpi
   walked = histories.walk(game, max_histories=max_histories, budget=budget)
   left = budget.left
   try:
-    timeline = Timeline(game, walked, eager=True)
-    public = PublicNodes(timeline, budget)
+    return OpenSpielGame(game, PublicNodes(game, walked, budget, eager=True))
   except InfostatesMerge:
     budget.left = left
-    timeline = Timeline(game, walked, eager=False)
-    public = PublicNodes(timeline, budget)
-  return OpenSpielGame(game, public, timeline)
+    return OpenSpielGame(game, PublicNodes(game, walked, budget, eager=False))

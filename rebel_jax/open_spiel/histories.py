@@ -71,8 +71,6 @@ def load(game: str | pyspiel.Game) -> pyspiel.Game:
   # The second of simultaneous moves is made without having seen the first.
   if kind.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
     game = pyspiel.convert_to_turn_based(game)
-  if game.get_type().dynamics != pyspiel.GameType.Dynamics.SEQUENTIAL:
-    raise ValueError(f"game={game} is neither sequential nor simultaneous")
   return game
 
 
@@ -90,7 +88,6 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
   numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
   names: dict[tuple[bool, int], str] = {}
   stack = [(game.new_initial_state(), -1, -1, 0, 1.0)]
-  seen = 1
   while stack:
     state, parent, action, depth, nature = stack.pop()
     index = len(rows)
@@ -98,12 +95,11 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
     actor = TERMINAL if terminal else CHANCE if state.is_chance_node() else state.current_player()
     payoff, below = 0.0, []
     if terminal:
-      returns = state.returns()
-      payoff = returns[0]
-      if abs(returns[0] + returns[1]) > 1e-9:
+      payoff, other = state.returns()
+      if abs(payoff + other) > 1e-9:
         raise ValueError(
           f"game={game} is not zero-sum: after the history {state.history()} the players get "
-          f"{returns}"
+          f"{[payoff, other]}"
         )
     elif actor == CHANCE:
       below = [(a, p) for a, p in state.chance_outcomes() if p > 0]
@@ -115,15 +111,15 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
         -1 if terminal else _observe(state, player, index, numbers[player], has_strings, budget)
       )
     budget.spend(_HISTORY_BYTES)
-    seen += len(below)
-    if seen > max_histories:
+    if len(rows) + len(stack) + len(below) > max_histories:
       raise _too_many(game, max_histories)
     for a, p in reversed(below):
       if (actor == CHANCE, a) not in names:
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
   columns: Any = map(list, zip(*rows))
-  return SpielHistories(*columns, observation, (list(numbers[0]), list(numbers[1])), names)
+  strings = list(numbers[0]), list(numbers[1])
+  return SpielHistories(*columns, observation, strings, names)  # type: ignore[call-arg]
 
 
 def _observe(

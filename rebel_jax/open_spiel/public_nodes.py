@@ -1,11 +1,7 @@
 """The public tree of an OpenSpiel game, node by node, before it becomes arrays.
 
 A public state is expanded in stages: player 0's moves, player 1's moves (both only where the
-players cannot tell whose turn it is), then what nature or the rules reveal. Moves that lead to
-different public states are different public actions; moves that the other player cannot tell
-apart are one public action, after which they are part of the mover's infostate. What becomes
-public, or known to the mover, only through both players' infostates together (a shot hits or
-misses) is an outcome of a chance node that follows.
+players cannot tell whose turn it is), then what nature or the rules reveal.
 """
 
 import dataclasses
@@ -43,98 +39,6 @@ class Step:
   target: Target  # ("state", time, public state), or ("end", who moved, the action): one by chance
   known: Keys  # to each player at the stage that is being expanded
   unit: Keys  # known to each player once it has moved
-
-
-class Timeline:
-  """The histories of a game in time, and what the players know of them."""
-
-  def __init__(self, game: pyspiel.Game, histories: SpielHistories, *, eager: bool):
-    self.histories = histories
-    infostates = [find_infostates(game, histories, player, eager=eager) for player in (0, 1)]
-    self._time = find_times(game, histories, infostates)
-    self._known = [(of.waiting, of.of) for of in infostates]
-    self._string = [of.string for of in infostates]
-    order = np.argsort(histories.parent, kind="stable")
-    starts = np.searchsorted(np.array(histories.parent)[order], np.arange(len(order) + 1))
-    self._children, self._starts = order.tolist(), starts.tolist()
-    self._public = self._public_states()
-
-  def _public_states(self) -> list[dict[int, int]]:
-    """Returns the public states: for each time, the number of each history's."""
-    # Two histories share a public state if a chain of histories leads from one to the other, each
-    # of which some player cannot tell from the next, or if those below them do. Histories are
-    # present from the time after their parent's move to their own; ends of the game are left out.
-    parents, actors = self.histories.parent, self.histories.actor
-    arrivals = [self._time[parent] + 1 if parent >= 0 else 0 for parent in parents]
-    present: dict[int, list[int]] = defaultdict(list)
-    for index in np.flatnonzero(np.array(actors) != TERMINAL).tolist():
-      for moment in range(arrivals[index], self._time[index] + 1):
-        present[moment].append(index)
-    levels: list[dict[int, int]] = [{} for _ in range(len(present) + 1)]
-    for moment in reversed(range(len(present))):
-      above: dict[Any, Any] = {}
-      for index in present[moment]:
-        # While a history waits, whose turn it is has not been noticed.
-        for known in enumerate(self.keys(index, moment)):
-          above[root_of(above, known)] = root_of(above, index)
-      for index, state in levels[moment + 1].items():
-        before = index if arrivals[index] <= moment else parents[index]
-        above[root_of(above, (2, state))] = root_of(above, before)
-      numbers: dict[Any, int] = {}
-      for index in present[moment]:
-        levels[moment][index] = numbers.setdefault(root_of(above, index), len(numbers))
-    return levels
-
-  def steps(self, members: list[int], moment: int) -> list[Step]:
-    """Returns all ways through a public state, `members` its histories at that time."""
-    steps = []
-    for before in members:
-      known = self.keys(before, moment)
-      if self._time[before] > moment:
-        target: Target = ("state", moment + 1, self._public[moment + 1][before])
-        steps.append(Step(before, PASS, PASS, target, known, known))
-        continue
-      actor = self.histories.actor[before]
-      for after in self._children[self._starts[before] : self._starts[before + 1]]:
-        action = self.histories.action[after]
-        moves = actor < CHANCE
-        target = (
-          ("end", actor, action if moves else PASS)
-          if self.histories.actor[after] == TERMINAL
-          else ("state", moment + 1, self._public[moment + 1][after])
-        )
-        unit = replace_key(known, actor, (known[actor][0], action)) if moves else known
-        steps.append(Step(after, actor, action, target, known, unit))
-    return steps
-
-  def keys(self, history: int, moment: int) -> Keys:
-    """Returns the players' observations at a history; its end is observed at any time."""
-    acts = self._time[history] <= moment
-    return (self._known[0][acts][history], PASS), (self._known[1][acts][history], PASS)
-
-  def first_actor(self, members: list[int], moment: int) -> int:
-    """Returns who moves first: 0, 1 or `CHANCE`."""
-    return min(self.histories.actor[h] for h in members if self._time[h] == moment)
-
-  def mover_learns(self, steps: list[Step], player: int) -> bool:
-    """Says whether the mover learns something in private from its own move."""
-    arrival = self.arrival(steps)
-    learned = {(step.unit[player], self.keys(step.after, arrival)[player]) for step in steps}
-    return len({unit for unit, _ in learned}) < len(learned)
-
-  def arrival(self, steps: list[Step]) -> int:
-    """Returns the time at which something happens next to the histories that steps lead to."""
-    return min(self._time[step.after] for step in steps)
-
-  def order(self, player: int, key: Key) -> tuple:
-    """Sorts infostates by their strings, numbers in them as numbers, then by own action."""
-    parts = enumerate(re.split(r"(\d+)", self.string_of(player, key)))
-    return tuple(int(x) if i % 2 else x for i, x in parts), key
-
-  def string_of(self, player: int, key: Key) -> str:
-    """Returns the last information state string that an infostate has seen, "" for none."""
-    string = self._string[player][key[0]]
-    return "" if string < 0 else self.histories.strings[player][string]
 
 
 def replace_key(keys: Keys, player: int, key: Key) -> Keys:
@@ -177,11 +81,19 @@ class SpielNode:
 class PublicNodes:
   """The public states of a game and how they follow each other."""
 
-  def __init__(self, timeline: Timeline, budget: Budget):
+  def __init__(self, game: pyspiel.Game, histories: SpielHistories, budget: Budget, *, eager: bool):
     self.nodes: list[SpielNode] = []
     self.names: dict[int, list[str]] = {}
-    self._timeline, self._budget = timeline, budget
-    self._first_unseen = 1 + max(action for _, action in timeline.histories.action_names)
+    self._of, self._budget = histories, budget
+    self._first_unseen = 1 + max(action for _, action in histories.action_names)
+    infostates = [find_infostates(game, histories, player, eager=eager) for player in (0, 1)]
+    self._time = find_times(game, histories, infostates)
+    self._known = [(of.waiting, of.of) for of in infostates]
+    self._string = [of.string for of in infostates]
+    order = np.argsort(histories.parent, kind="stable")
+    starts = np.searchsorted(np.array(histories.parent)[order], np.arange(len(order) + 1))
+    self._children, self._starts = order.tolist(), starts.tolist()
+    self._public = self._public_states()
     self._queue: deque[tuple[int, int, list[int]]] = deque()
 
     moment, members = self._skip_private_deals()
@@ -189,7 +101,7 @@ class PublicNodes:
     self._queue.append((0, moment, members))
     while self._queue:
       node, moment, members = self._queue.popleft()
-      steps = timeline.steps(members, moment)
+      steps = self.steps(members, moment)
       self._expand(node, steps, [p for p in (0, 1) if any(step.actor == p for step in steps)])
 
   # The root.
@@ -198,7 +110,7 @@ class PublicNodes:
     """Returns the time and the histories of the first public state where something happens."""
     moment, members = 0, [0]
     while True:
-      steps = self._timeline.steps(members, moment)
+      steps = self.steps(members, moment)
       targets = {step.target for step in steps}
       if any(step.actor in (0, 1) for step in steps) or len(targets) > 1:
         return moment, members
@@ -207,9 +119,9 @@ class PublicNodes:
       moment, members = moment + 1, sorted({step.after for step in steps})
 
   def _add_root(self, moment: int, members: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    keys = [self._timeline.keys(h, moment) for h in members]
+    keys = [self.keys(h, moment) for h in members]
     own = [{k[p] for k in keys} for p in (0, 1)]
-    ordered = [sorted(own[p], key=functools.partial(self._timeline.order, p)) for p in (0, 1)]
+    ordered = [sorted(own[p], key=functools.partial(self.order, p)) for p in (0, 1)]
     first, second = ({key: i for i, key in enumerate(some)} for some in ordered)
     numbers = first, second
     joint = self._sum_nature(members, keys, numbers)
@@ -219,7 +131,7 @@ class PublicNodes:
     self._scale = weights.max()
     weights = weights / self._scale
     weights[np.abs(weights - 1) < _RTOL] = 1.0
-    actor = self._timeline.first_actor(members, moment)
+    actor = self.first_actor(members, moment)
     self.nodes.append(SpielNode(actor, -1, numbers, ([], []), weights, prior))
     return prior
 
@@ -232,17 +144,20 @@ class PublicNodes:
     for step in steps:
       if step.actor == player < CHANCE:
         key, here = step.known[player], self.nodes[node]
-        here.decisions[here.numbers[player][key]] = self._timeline.string_of(player, key)
+        here.decisions[here.numbers[player][key]] = self.string_of(player, key)
       row: list[tuple] = [("target", step.target), *[("unit", step.unit[p]) for p in movers[:1]]]
       # A player who is still to move has not seen this move: its infostates stay together.
       row += [("known", q, step.known[q]) for q in later if step.actor == q]
       rows.append(tuple(row))
+    # Moves that lead to different public states are different public actions; moves that the other
+    # player cannot tell apart are one, after which they are part of the mover's infostate. What
+    # becomes public only through both infostates together (a shot hits) is chance's outcome.
     edges = []
     for group in connected(rows):
       chosen = [steps[i] for i in group]
       remaining = [q for q in later if any(step.actor == q for step in chosen)]
       reveals = len({s.target for s in chosen}) > 1 or any(s.actor == CHANCE for s in chosen)
-      if movers and (remaining or reveals or self._timeline.mover_learns(chosen, player)):
+      if movers and (remaining or reveals or self.mover_learns(chosen, player)):
         moved = [
           dataclasses.replace(step, known=replace_key(step.known, player, step.unit[player]))
           for step in chosen
@@ -258,12 +173,12 @@ class PublicNodes:
 
   def _arrive(self, node: int, steps: list[Step], mover: int) -> int:
     """Adds the public state, or the end of the game, that all `steps` lead to."""
-    arrival = self._timeline.arrival(steps)
-    keys = [self._timeline.keys(step.after, arrival) for step in steps]
+    arrival = self.arrival(steps)
+    keys = [self.keys(step.after, arrival) for step in steps]
     if steps[0].target[0] == "end":
       return self._add(node, TERMINAL, steps, keys, mover)
     members = sorted({step.after for step in steps})
-    child = self._add(node, self._timeline.first_actor(members, arrival), steps, keys, mover)
+    child = self._add(node, self.first_actor(members, arrival), steps, keys, mover)
     self._queue.append((child, arrival, members))
     return child
 
@@ -277,7 +192,7 @@ class PublicNodes:
         name = ("outcome" if chance else "hidden move") + f" {unseen}" * (unseen > 0)
         unseen += 1
       else:
-        name = self._timeline.histories.action_names[chance, number]
+        name = self._of.action_names[chance, number]
       self.nodes[child].label = number
       names = self.names.setdefault(number, [])
       if name not in names:
@@ -297,7 +212,7 @@ class PublicNodes:
           raise InfostatesMerge
       splits[p] = len(set(origin.values())) < len(origin)
       if splits[p]:
-        ordered = sorted(origin, key=lambda k: (origin[k], *self._timeline.order(p, k)))
+        ordered = sorted(origin, key=lambda k: (origin[k], *self.order(p, k)))
         numbers.append({k: i for i, k in enumerate(ordered)})
       else:
         numbers.append({k: origin[k] for k in sorted(origin, key=origin.__getitem__)})
@@ -355,7 +270,7 @@ class PublicNodes:
     place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
     total = np.zeros((len(place[0]), len(place[1])))
     for history, key in zip(histories, keys):
-      total[place[0][key[0]], place[1][key[1]]] += self._timeline.histories.nature[history]
+      total[place[0][key[0]], place[1][key[1]]] += self._of.nature[history]
     return total
 
   def _average_payoff(self, steps: list[Step], keys: list[Keys], numbers) -> np.ndarray:
@@ -364,12 +279,89 @@ class PublicNodes:
     ends: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for step, key in zip(steps, keys):
       pair = place[0][key[0]], place[1][key[1]]
-      ends.setdefault(pair, []).append(
-        (self._timeline.histories.nature[step.after], self._timeline.histories.payoff[step.after])
-      )
+      ends.setdefault(pair, []).append((self._of.nature[step.after], self._of.payoff[step.after]))
     payoff = np.zeros((len(place[0]), len(place[1])))
     for pair, outcomes in ends.items():
       weights, values = zip(*outcomes)
       # An average of equal numbers may be off in its last digit, which would keep tables apart.
       payoff[pair] = values[0] if len(set(values)) == 1 else np.average(values, weights=weights)
     return payoff
+
+  # What the players know of histories in time.
+
+  def _public_states(self) -> list[dict[int, int]]:
+    """Returns the public states: for each time, the number of each history's."""
+    # Two histories share a public state if a chain of histories leads from one to the other, each
+    # of which some player cannot tell from the next, or if those below them do. Histories are
+    # present from the time after their parent's move to their own; ends of the game are left out.
+    parents, actors = self._of.parent, self._of.actor
+    arrivals = [self._time[parent] + 1 if parent >= 0 else 0 for parent in parents]
+    present: dict[int, list[int]] = defaultdict(list)
+    for index in np.flatnonzero(np.array(actors) != TERMINAL).tolist():
+      for moment in range(arrivals[index], self._time[index] + 1):
+        present[moment].append(index)
+    levels: list[dict[int, int]] = [{} for _ in range(len(present) + 1)]
+    for moment in reversed(range(len(present))):
+      above: dict[Any, Any] = {}
+      for index in present[moment]:
+        # While a history waits, whose turn it is has not been noticed.
+        for known in enumerate(self.keys(index, moment)):
+          above[root_of(above, known)] = root_of(above, index)
+      for index, state in levels[moment + 1].items():
+        before = index if arrivals[index] <= moment else parents[index]
+        above[root_of(above, (2, state))] = root_of(above, before)
+      numbers: dict[Any, int] = {}
+      for index in present[moment]:
+        levels[moment][index] = numbers.setdefault(root_of(above, index), len(numbers))
+    return levels
+
+  def steps(self, members: list[int], moment: int) -> list[Step]:
+    """Returns all ways through a public state, `members` its histories at that time."""
+    steps = []
+    for before in members:
+      known = self.keys(before, moment)
+      if self._time[before] > moment:
+        target: Target = ("state", moment + 1, self._public[moment + 1][before])
+        steps.append(Step(before, PASS, PASS, target, known, known))
+        continue
+      actor = self._of.actor[before]
+      for after in self._children[self._starts[before] : self._starts[before + 1]]:
+        action = self._of.action[after]
+        moves = actor < CHANCE
+        target = (
+          ("end", actor, action if moves else PASS)
+          if self._of.actor[after] == TERMINAL
+          else ("state", moment + 1, self._public[moment + 1][after])
+        )
+        unit = replace_key(known, actor, (known[actor][0], action)) if moves else known
+        steps.append(Step(after, actor, action, target, known, unit))
+    return steps
+
+  def keys(self, history: int, moment: int) -> Keys:
+    """Returns the players' observations at a history; its end is observed at any time."""
+    acts = self._time[history] <= moment
+    return (self._known[0][acts][history], PASS), (self._known[1][acts][history], PASS)
+
+  def first_actor(self, members: list[int], moment: int) -> int:
+    """Returns who moves first: 0, 1 or `CHANCE`."""
+    return min(self._of.actor[h] for h in members if self._time[h] == moment)
+
+  def mover_learns(self, steps: list[Step], player: int) -> bool:
+    """Says whether the mover learns something in private from its own move."""
+    arrival = self.arrival(steps)
+    learned = {(step.unit[player], self.keys(step.after, arrival)[player]) for step in steps}
+    return len({unit for unit, _ in learned}) < len(learned)
+
+  def arrival(self, steps: list[Step]) -> int:
+    """Returns the time at which something happens next to the histories that steps lead to."""
+    return min(self._time[step.after] for step in steps)
+
+  def order(self, player: int, key: Key) -> tuple:
+    """Sorts infostates by their strings, numbers in them as numbers, then by own action."""
+    parts = enumerate(re.split(r"(\d+)", self.string_of(player, key)))
+    return tuple(int(x) if i % 2 else x for i, x in parts), key
+
+  def string_of(self, player: int, key: Key) -> str:
+    """Returns the last information state string that an infostate has seen, "" for none."""
+    string = self._string[player][key[0]]
+    return "" if string < 0 else self._of.strings[player][string]

@@ -143,11 +143,9 @@ def in_sentences(config: Config, folder: Path | None = None) -> Iterator[None]:
       f"lanes={config.self_play.lanes} with width={config.network.width} and "
       f"buffer_size={config.learning.buffer_size} must fit in the memory of the device"
     )
-    if folder is None:
-      raise ConfigError(reason) from None
-    raise RunError(
-      f"{reason} while it searches, learns and evaluates, so training stopped; the last checkpoint "
-      "is from before"
+    stopped = "while it searches, learns and evaluates, so training stopped; the last checkpoint is"
+    raise (
+      ConfigError(reason) if folder is None else RunError(f"{reason} {stopped} from before")
     ) from None
   except OSError as error:
     if folder is None:

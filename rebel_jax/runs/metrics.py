@@ -1,8 +1,4 @@
-"""The record of a run: `metrics.jsonl` and event files, a row a chunk of steps, and `config.json`.
-
-A run that its time would cut off is made shorter: a learning rate that is still high where training
-is cut off leaves a worse network than a shorter run whose learning rate has fallen.
-"""
+"""The record of a run: `metrics.jsonl`, a row a chunk of steps, event files and `config.json`."""
 
 import bisect
 import contextlib
@@ -307,6 +303,8 @@ class Pace:
   def shorten(self, step: int, elapsed: float) -> bool:
     """Makes the run shorter if its time will not suffice, and returns whether it did."""
     # Every process must make the same calls.
+    # A learning rate that is still high where training is cut off leaves a worse network than a
+    # shorter run whose learning rate has fallen.
     limit = self.config.schedule.max_seconds
     if self.config is not self._whole or limit is None:
       return False

@@ -1,8 +1,4 @@
-"""A hand of two-player no-limit hold'em in chips and cards, followed event by event.
-
-No tree is built: what may be bet comes from `games.poker.betting`, so that whole hold'em costs no
-more than a small deck.
-"""
+"""A hand of two-player no-limit hold'em in chips and cards, event by event, without a tree."""
 
 import abc
 import dataclasses
@@ -191,7 +187,7 @@ class ChipTable:
   # What comes.
 
   @checked
-  def apply(self, event: Event, *, seat: int | None = None) -> None:
+  def apply(self, event: Event) -> None:
     """Takes an event."""
     rules, states = self.rules.rules, self.state[None]
     if isinstance(event, Deal):
@@ -203,8 +199,6 @@ class ChipTable:
     elif self.actor is None:
       why = "the hand is over" if self.is_over else f"{self.due[0]} cards are due"
       raise ValueError(f"move={event!r} comes where nobody acts: {why}")
-    elif seat not in (None, self.actor):
-      raise ValueError(f"seat={seat} moves out of turn; seat {self.actor} is to act")
     elif isinstance(event, RaiseTo):
       states = rules.raise_to(states, np.array([rules.check_raise(self.state, event.chips)]))
     elif isinstance(event, Call):
@@ -356,7 +350,7 @@ def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: Holdem, hand: Hand)
   while not table.is_over:
     actor = table.actor
     event: Event = next_deal(table, hand.board) if actor is None else players[actor].act()
-    table.apply(event, seat=actor)
+    table.apply(event)
     for player in players:
       player.observe(event)
   return table

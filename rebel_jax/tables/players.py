@@ -9,8 +9,7 @@ from games import CHANCE, TERMINAL
 from games.arrays import checked
 from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, map_bet
 from games.poker.streets import size_columns_at
-from rebel_jax.agents.agent import make_searcher, searcher_of
-from rebel_jax.agents.belief_agent import StreetSearcher
+from rebel_jax.agents.agent import StreetSearcher, make_searcher, searcher_of
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import ConfigError, in_config_errors
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent

@@ -1,7 +1,6 @@
 """The dialect of Slumbot's public interface, and a player of it over HTTP.
 
-Actions are one string: `k` checks, `c` calls, `f` folds, `bN` bets or raises to N chips *of this
-round*, blinds among them before the flop; `/` stands between rounds. Position 0 has the big blind.
+`k` checks, `c` calls, `f` folds, `bN` raises to N chips *of this round*, `/` stands between rounds.
 """
 
 import http.client

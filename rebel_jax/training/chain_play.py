@@ -79,7 +79,7 @@ class ChainPlay:
   """Settings of self-play by chains of growing searches, all static; its table is a `Ground`."""
 
   search: GTCFR  # of both kinds of lanes
-  network: StateFunction  # asked by searches
+  network: StateFunction  # that searches evaluate
   num_lanes: int  # B, games side by side
   num_solvers: int  # questions solved in a step
   # of the searches of play, how many leave a question to solve, on average
@@ -92,11 +92,6 @@ class ChainPlay:
   # share of the largest payoff; who expects to lose more resigns; 0 for never
   resign_below: float = 0.0
   never_resign: float = 0.0  # share of games in which no player does
-
-  @property
-  def num_waiting(self) -> int:
-    """Questions that the queue has room for; the newest overwrite the oldest."""
-    return 8 * self.num_lanes
 
   def most_examples(self, table: Ground, target: Any) -> int:
     """Returns how many examples of the target a step makes at most."""
@@ -124,7 +119,7 @@ class ChainPlay:
       left=left,
       plays_on=self._plays_on(key) if self.resign_below else None,
       trail=trail,
-      waiting=replays.make_replay(_first_question(rules), self.num_waiting),
+      waiting=replays.make_replay(_first_question(rules), 8 * number),
       taken=jnp.zeros((), jnp.int32),
     )
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -56,15 +55,12 @@ class Trainer:
   min_solves: int  # subgames to solve before learning starts, all devices together
   # instead of `learn_steps`, gradient steps for each subgame solved; 0 for those
   per_solve: float = 0.0
+  # of the whole run; not compared: a new optimizer's state alone depends on it
+  decay_steps: int = dataclasses.field(default=1, compare=False)
 
   def init(self, table: Any, seed: int, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
-    state = _compile_init(self, mesh)(table, np.uint32(seed))
-    decays = {
-      t.name: with_decay_steps(state.optimizer_state[t.name], t.learner.decay_steps)
-      for t in self.targets
-    }
-    return state._replace(optimizer_state=decays)
+    return with_decay_steps(_compile_init(self, mesh)(table, np.uint32(seed)), self.decay_steps)
 
   def run(
     self, table: Any, state: TrainState, num_steps: int, mesh: Mesh
@@ -82,7 +78,7 @@ class Trainer:
 
   def share(self, target: Target) -> int:
     """Returns how many examples of a gradient step are one device's."""
-    return target.learner.batch_size // jax.lax.psum(1, DEVICES)
+    return target.learning.batch_size // jax.lax.psum(1, DEVICES)
 
   def step(self, table: Any, state: TrainState) -> tuple[TrainState, Report]:
     """Takes a step on one device: generates, stores and learns."""
@@ -180,7 +176,7 @@ def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> Tr
   }
   return TrainState(
     params=params,
-    optimizer_state={t.name: t.learner.optimizer().init(params[t.name]) for t in trainer.targets},
+    optimizer_state={t.name: t.optimizer().init(params[t.name]) for t in trainer.targets},
     lanes=jax.vmap(functools.partial(trainer.self_play.init, table))(lane_keys),
     replay=jax.tree.map(lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), replay),
     keys=jax.random.split(play_key, num_devices),
@@ -271,51 +267,33 @@ def saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
 
 def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
   """Shards a state over `num_devices`: lanes, keys and every buffer."""
-  kinds: dict[type, Callable[[Any, int], Any]] = {
-    Lanes: redistribute_lanes,
-    ChainLanes: redistribute_growing,
-    replays.Replay: redistribute_replay,
+  return state | {
+    "lanes": redistribute_lanes(state["lanes"], num_devices) if state["lanes"] else (),
+    "replay": {name: redistribute_replay(x, num_devices) for name, x in state["replay"].items()},
+    "keys": redistribute_keys(state["keys"], num_devices),
   }
-  dealt = jax.tree.map(
-    lambda part: kinds[type(part)](part, num_devices) if type(part) in kinds else part,
-    state,
-    is_leaf=lambda part: type(part) in kinds,
-  )
-  return dealt | {"keys": redistribute_keys(state["keys"], num_devices)}
 
 
-def _dealt(x: np.ndarray, num_devices: int) -> np.ndarray:
-  """Returns `x` `[D, B, ...]`, one of each device after the other, for `num_devices`."""
-  return x.swapaxes(0, 1).reshape(-1, num_devices, *x.shape[2:]).swapaxes(0, 1)
-
-
-def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
-  """Deals games, arrays `[D, B, ...]`, out over `num_devices`, the longest waiting first."""
-  # Each device's from its `turn` on, one of each device after the other, so none waits longer.
+def redistribute_lanes(lanes: Lanes | ChainLanes, num_devices: int) -> Any:
+  """Deals games, arrays `[D, B, ...]`, and questions out over `num_devices`."""
+  # The longest waiting first: each device's from its `turn` on, one of each device after the other,
+  # so none waits longer.
+  if isinstance(lanes, Lanes):
+    turn = np.asarray(lanes.turn)
+    rest: dict[str, Any] = {"turn": np.zeros(num_devices, turn.dtype)}
+  else:
+    added = np.asarray(lanes.waiting.added)
+    turn, capacity = np.zeros_like(added), jax.tree.leaves(lanes.waiting.examples)[0].shape[1]
+    first = np.maximum(np.asarray(lanes.taken), added - capacity)
+    waiting = redistribute_replay(lanes.waiting, num_devices, first)
+    rest = {"waiting": waiting, "taken": np.zeros(num_devices, added.dtype)}
 
   def deal(x: Any) -> np.ndarray:
-    rows = zip(np.asarray(x), lanes.turn)
-    return _dealt(np.stack([np.roll(part, -int(turn), axis=0) for part, turn in rows]), num_devices)
+    x = np.stack([np.roll(part, -i, axis=0) for part, i in zip(np.asarray(x), turn)])
+    return x.swapaxes(0, 1).reshape(-1, num_devices, *x.shape[2:]).swapaxes(0, 1)
 
-  turn: Any = np.zeros(num_devices, np.asarray(lanes.turn).dtype)
-  return lanes._replace(
-    roots=jax.tree.map(deal, lanes.roots), beliefs=jax.tree.map(deal, lanes.beliefs), turn=turn
-  )
-
-
-def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
-  """Deals the games and the questions that wait out over `num_devices`; arguments as above."""
-
-  added = np.asarray(lanes.waiting.added)
-  capacity = jax.tree.leaves(lanes.waiting.examples)[0].shape[1]
-  first = np.maximum(np.asarray(lanes.taken), added - capacity)
-  queue: dict[str, Any] = {
-    "waiting": redistribute_replay(lanes.waiting, num_devices, first),
-    "taken": np.zeros(num_devices, added.dtype),
-  }
-  games = {name: part for name, part in lanes._asdict().items() if name not in queue}
-  games = jax.tree.map(lambda x: _dealt(np.asarray(x), num_devices), games)
-  return lanes._replace(**games, **queue)
+  games = {name: part for name, part in lanes._asdict().items() if name not in rest}
+  return lanes._replace(**jax.tree.map(deal, games), **rest)
 
 
 def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0) -> replays.Replay:

@@ -45,9 +45,7 @@ def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:
   packed = jax.tree.map(lambda x: to_half(x) if _is_long(x) else x, examples)
   chex.assert_trees_all_equal_dtypes(replay.examples, packed)
   slot = (replay.added + (jnp.cumsum(valid, dtype=jnp.int32) - 1)) % replay.capacity
-  slot = jnp.where(valid, slot, replay.capacity)  # out of range: dropped
-  stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, packed)
-  return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
+  return _stored(replay, jnp.where(valid, slot, replay.capacity), packed, valid)
 
 
 def add_evenly(replay: Replay, key: jax.Array, examples: Any, valid: jax.Array) -> Replay:
@@ -59,6 +57,11 @@ def add_evenly(replay: Replay, key: jax.Array, examples: Any, valid: jax.Array) 
   order = jnp.arange(len(valid), dtype=jnp.int32)  # of those for one slot the newest stays
   newest = jnp.full(replay.capacity + 1, -1, jnp.int32).at[slot].max(order)
   slot = jnp.where(newest[slot] == order, slot, replay.capacity)
+  return _stored(replay, slot, examples, valid)
+
+
+def _stored(replay: Replay, slot: jax.Array, examples: Any, valid: jax.Array) -> Replay:
+  """Writes examples into slots `[E]`, none into the one that equals the capacity."""
   stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, examples)
   return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
 

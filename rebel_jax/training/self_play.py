@@ -48,8 +48,6 @@ class ServedStage:
   num_rows: int  # leaves evaluated at a time; lanes whose leaves do not fit wait for the next step
   # lanes searched at a time, so that a stage where few stand costs little; others wait
   capacity: int
-  # whether a player moves; else one evaluation of the leaves is all there is to solve
-  decides: bool = True
   served: bool = True  # whether lanes may stand at it: none do at a start that is searched apart
   # lanes searched at once, one group after another and only as many as hold lanes: on a CPU the
   # capacity that is left costs nothing, and a group's tables fit a cache. None for all
@@ -70,7 +68,7 @@ class SelfPlay:
   exploration: float  # probability of a uniform move by the player that explores
   num_lanes: int  # B, games side by side
   layers: tuple[ServedStage, ...]  # how each stage is served, in their order
-  leaf_values: LeafValues  # asked by searches at leaves
+  leaf_values: LeafValues  # of the leaves of searches
   policy: SearchPolicy | None = None  # a policy network that searches start from; None for uniform
   # targets are shifted to the average policies' values (`solvers.search.batch`)
   level_values: bool = False
@@ -90,7 +88,7 @@ class SelfPlay:
     # Stages are served in turn: a lane plays from the first to the last of them in one step.
     begins = shared_starts(table, self, key)
     first = self.layers[0]
-    alike = len(table.stages) == 1 and first.served and first.decides
+    alike = len(table.stages) == 1 and first.served and table.stages[0].decides
     # One batch of searches holds the lanes and the starts that they share.
     beside = begins is not None and alike and first.in_place(self.num_lanes)
     starts, searched = None, list[Searched]()
@@ -182,7 +180,8 @@ def _serve(
   here, new = (jax.tree.map(lambda x: x[chosen], (x.roots, x.beliefs)) for x in (lanes, at))
   shape = (layer.capacity,)
   algorithm = settings.algorithm
-  num_iterations = settings.num_iterations if layer.decides else 2  # one question about each player
+  # Where only cards are dealt, one question about each player is all there is to solve.
+  num_iterations = settings.num_iterations if stage.decides else 2
   stop = sample_stop(stop_key, shape, num_iterations, settings.stop_exponent, algorithm.head_start)
   explorer = jax.random.bernoulli(explorer_key, shape=shape).astype(jnp.int32)
   keys = jax.random.split(leaf_key, layer.capacity), jax.random.split(belief_key, layer.capacity)
@@ -202,14 +201,14 @@ def _serve(
       behind = jnp.asarray(trees.prior)[size:], jnp.ones(more, bool), jnp.zeros(more, stop.dtype)
       beliefs, active, stop = map(jnp.concatenate, zip((beliefs, active, stop), behind))
     initial = None
-    if layer.decides and settings.policy is not None:
+    if stage.decides and settings.policy is not None:
       initial = settings.policy.start(trees, node_features, beliefs, params)
     result = search_batch(
       trees,
       beliefs,
       stop,
       num_iterations,
-      algorithm=algorithm if layer.decides else None,
+      algorithm=algorithm if stage.decides else None,
       leaf_values=settings.leaf_values,
       params=params,
       num_rows=rows + more * stage.num_leaves,
@@ -239,7 +238,7 @@ def _serve(
       over, leaf = leaf == stage.num_leaves, jnp.minimum(leaf, stage.num_leaves - 1)
       below = result.leaf_beliefs[jnp.arange(len(leaf)), leaf]
       following = where_lanes(over, new, (after(stage, roots, trees, leaf), below))
-    average = result.average_policy if layer.decides else None
+    average = result.average_policy if stage.decides else None
     return (*begun, Searched(trees, node_features, beliefs, active, average, result)), following
 
   groups = here, new, active, stop, explorer, keys

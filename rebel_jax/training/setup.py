@@ -28,9 +28,9 @@ from rebel_jax.networks.value import (
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.deep_cfr import DeepTrainer, Traversals, make_decisions
-from rebel_jax.training.loop import Trainer, TrainState, make_mesh
+from rebel_jax.training.loop import Trainer, make_mesh
 from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
-from rebel_jax.training.targets.target import Learner, Networks, Target, with_decay_steps
+from rebel_jax.training.targets.target import Target
 from solvers.growing import RulesGround, tree_ground
 from solvers.search import (
   FoundSubgames,
@@ -191,32 +191,18 @@ def made_on_device(config: Config, game: Game) -> bool:
 def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
   """Returns the targets that a configuration trains, as `training.targets` lists them."""
   if config.grows:
-    networks = Networks(None, None, make_state_network(config, game))
+    networks: dict[str, Any] = {"value_policy": make_state_network(config, game)}
   elif isinstance(config.search, DeepCFR):
-    networks = Networks(None, None, None, make_move_network(config, game))
+    networks = {"moves": make_move_network(config, game)}
   else:
-    networks = Networks(make_network(config, game), make_policy_network(config, game), None)
-  learning = config.learning
-  learner = Learner(
-    optimizer_name=learning.optimizer,
-    learning_rate=learning.learning_rate,
-    halve_every=learning.halve_every,
-    decay_steps=config.gradient_steps,
-    batch_size=learning.batch_size,
-    max_gradient_norm=learning.max_gradient_norm,
-  )
-  made = [make(config, game, networks, learner) for make in training_targets.TARGETS]
+    value, policy = make_network(config, game), make_policy_network(config, game)
+    networks = {"value": value, "policy": policy}
+  made = [make(config, game, networks) for make in training_targets.TARGETS]
   targets = tuple(target for target in made if target is not None)
   names = [target.name for target in targets]
   if len(set(names)) < len(names):
     raise ValueError(f"training.targets={names} must have different names")
   return targets
-
-
-def planned(state: TrainState, config: Config) -> TrainState:
-  """Returns the state of a run whose learning rates end as `config` is planned to."""
-  decays = with_decay_steps(state.optimizer_state, config.gradient_steps)
-  return state._replace(optimizer_state=decays)
 
 
 def make_training_subgames(
@@ -283,7 +269,6 @@ def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int)
     ServedStage(
       num_rows=max(stage.most_live, round(lanes * stage.most_live * search.rows_fraction)),
       capacity=max(1, round(lanes * share)),
-      decides=stage.decides,
       served=number > 0 or not start_apart,
       piece=_piece(stage, game.num_infostates),
     )
@@ -327,12 +312,11 @@ class Setup:
 
   def trainer_at(self, step: int) -> Trainer:
     """Returns the loop that goes on after `step` steps: late searches may be longer."""
-    if step < self.config.late_step:
+    number, play = self.config.search.late_iterations, self.trainer.self_play
+    if step < self.config.late_step or not number:
       return self.trainer
-    assert isinstance(self.trainer.self_play, SelfPlay)
-    search = self.config.rebel
-    number = search.late_iterations or search.iterations
-    longer = dataclasses.replace(self.trainer.self_play, num_iterations=number)
+    assert isinstance(play, SelfPlay)
+    longer = dataclasses.replace(play, num_iterations=number)
     return dataclasses.replace(self.trainer, self_play=longer)
 
 
@@ -351,6 +335,7 @@ def make_setup(config: Config, num_devices: int | None = None, *, measured: bool
     # Two examples of values each.
     min_solves=(min(_MIN_BATCHES * learning.batch_size, learning.buffer_size) + 1) // 2,
     per_solve=learning.uses_per_example / learning.batch_size if config.grows else 0.0,
+    decay_steps=config.gradient_steps,
   )
   if isinstance(config.search, DeepCFR):
     traversals = Traversals(config.self_play.lanes // devices)

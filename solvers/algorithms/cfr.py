@@ -22,13 +22,12 @@ class Algorithm(Protocol):
   `update` for players in turn.
   """
 
-  @property
-  def alternating(self) -> bool:
-    """Whether players take turns; else both respond to the same policies."""
-
-  @property
-  def averaging(self) -> Exponent:
-    """Exponent of the averaging weights, or its schedule."""
+  # Whether players take turns; else both respond to the same policies.
+  alternating: bool
+  averaging: Exponent  # of the averaging weights, or its schedule
+  # Whether root values, and beliefs where play goes on, are those of the average policy. Else root
+  # values are a mean over iterations, and beliefs follow the current policy.
+  uses_average: bool = False
 
   @property
   def primed(self) -> tuple[int, ...]:
@@ -39,14 +38,6 @@ class Algorithm(Protocol):
   def head_start(self) -> int:
     """Number of iterations that the first policy stands for; 0 unless warm-started."""
     return 0
-
-  @property
-  def uses_average(self) -> bool:
-    """Whether root values, and beliefs where play goes on, are those of the average policy.
-
-    Else root values are a mean over iterations, and beliefs follow the current policy.
-    """
-    return False
 
   def init(self, problem: Problem, policy: Levels | None = None) -> Any:
     """Returns the state before the first update, with `policy` (uniform if None) as the first."""

@@ -105,9 +105,8 @@ class Resolve(Gadget):
 class ContinualResolve(Resolve):
   """`Resolve`, entered by a mixture of who follows and of who was believed to (section B.1.1).
 
-  Each root infostate chooses by regret matching+ between following and what it is promised. The
-  frequencies of following are normalised to a distribution before they are mixed: the raw ones
-  would drown in the beliefs, and the search would be unsafe (Player of Games, appendix B.1.1).
+  Each root infostate chooses between following and its promise by regret matching+. How often they
+  follow is normalised before the mixture: raw, it would drown in the beliefs.
 
   Attributes:
     searcher: whose policy is wanted.

@@ -61,16 +61,15 @@ def linear_cfr(*, averaging: Weight = 1.0, alternating: bool = True) -> CFR:
 def discounted_cfr(
   alpha: Number = 1.5, beta: Number = 0.0, gamma: Weight = 2.0, *, alternating: bool = True
 ) -> CFR:
-  """DCFR (thesis, section 3.1): positive regrets times t^alpha / (t^alpha + 1), negative ones
-  t^beta / (t^beta + 1), the average's weights t^gamma.
+  """DCFR (thesis, section 3.1), with regrets discounted by sign.
 
-  The thesis's settings: (1.5, 0, 2) by default, (1.5, -inf, 2) with a floor, (1.5, 0.5, 2) to
-  allow pruning.
+  Positive sums are multiplied by t^alpha / (t^alpha + 1), negative ones by t^beta / (t^beta + 1),
+  and the average's weights are t^gamma. The thesis's settings: (1.5, 0, 2), (1.5, -inf, 2) with a
+  floor, (1.5, 0.5, 2) to allow pruning.
 
   Raises:
     TypeError: `alternating` is not a boolean.
-    ValueError: an exponent is not a number (infinite ones are allowed for alpha and beta), or gamma
-      is negative.
+    ValueError: an exponent is not a number (alpha and beta may be infinite), or gamma is negative.
   """
   return CFR(DiscountedRegret(alpha, beta), gamma, alternating)
 
@@ -242,9 +241,8 @@ def make_algorithm(text: str, field: str = "algorithm") -> Algorithm:
   """Makes an algorithm from its name, and its parameters if others than the usual ones.
 
   Args:
-    text: `linear_cfr`, or with parameters `discounted_cfr(beta=0.5, gamma=4)`; they are those of
-      the function of that name in `solvers`. A name that ends in `_avg` sets leaf beliefs by
-      average policies (`solvers.cfr_avg`).
+    text: `linear_cfr`, or `discounted_cfr(beta=0.5, gamma=4)`, with parameters of the function of
+      that name in `solvers`. A name that ends in `_avg` is of `solvers.cfr_avg`.
     field: what errors call the text.
 
   Raises:

@@ -134,9 +134,7 @@ class CFRAvg(Holder):
     # remember what the first was worth to take the difference.
     return (1,) if self.alternating and not self.sound else ()
 
-  @property
-  def uses_average(self) -> bool:
-    return True
+  uses_average = True
 
   def init(self, problem: Problem, policy: Levels | None = None) -> CFRAvgState:
     inner = self.algorithm.init(problem, policy)

@@ -130,13 +130,11 @@ def local_best_response_value(
   """Computes exactly what LBR wins against `policy`, by its own policy on the whole tree.
 
   Args:
-    game: hold'em that is small enough for its tree.
-    tree: the whole tree.
+    game, tree: hold'em that is small enough for its tree, and that.
     policy: `[N, H]`, as `solve` returns it.
     rules: which moves LBR considers.
     beliefs: `[P, H]` at the root; None for the tree's own prior.
-    max_runouts: ways to deal the rest of the board that equities look at, at most.
-    seed: of those drawn where there are more.
+    max_runouts, seed: ways to deal the rest of the board at most, and of those drawn among more.
 
   Returns:
     Values and policies; no value is above that of `best_response_values`.

@@ -33,9 +33,8 @@ _LEAST = -6.0  # of the decimal logarithm of the share's root
 def substitute_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStarted:
   """Starts from `solve`'s `initial_policy` with as much regret as CFR would have left.
 
-  For whole trees. Next to nothing is lost with simultaneous updates, nor with alternating vanilla
-  CFR, where a short run says what turns gain. Alternating Linear CFR loses more: on Leduc poker
-  less than by `warm_started`, on random matrices after long runs no less.
+  For whole trees. Alternating Linear CFR loses more than others: on Leduc poker less than by
+  `warm_started`, on random matrices after long runs no less.
 
   Args:
     algorithm: of the CFR family, without a gadget.

@@ -90,7 +90,7 @@ class MarkedProblem(PlacesProblem):
     return Sweep(self.split(values), root, (None, self.from_parents(1, player, values)))
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
-    rows = above[_parents(self.tree.structure)]
+    rows = above[self.tree.structure.parents[1:]]
     if self.tree.infostate_parent is None:
       return rows
     return jnp.concatenate(
@@ -104,7 +104,7 @@ class MarkedProblem(PlacesProblem):
     if self.tree.infostate_parent is not None:
       pieces = [(i, rows[a - 1 : b - 1]) for i, a, b in self._levels()]
       rows = jnp.concatenate([lower(self.tree, i, player, x, maximum=maximum) for i, x in pieces])
-    parents = _parents(self.tree.structure)
+    parents = self.tree.structure.parents[1:]
     return reduce_gathered(parents, rows, self.tree.num_nodes, maximum=maximum)
 
   def _levels(self) -> list[tuple[int, int, int]]:
@@ -117,12 +117,6 @@ def leaf_places(structure: TreeStructure) -> np.ndarray:
   """Returns the places of a marked problem's leaves among the nodes: `[L]`."""
   levels = zip(structure.offsets, structure.levels)
   return np.concatenate([x + np.arange(level.num_inner + level.num_leaves) for x, level in levels])
-
-
-def _parents(structure: TreeStructure) -> np.ndarray:
-  """Returns the parent of each node but the first: `[N - 1]`."""
-  levels = zip(structure.offsets, structure.levels[1:])
-  return np.concatenate([start + level.parents for start, level in levels])
 
 
 def marked_problem(
@@ -158,7 +152,7 @@ def with_nodes(problem: MarkedProblem, present: Array) -> MarkedProblem:
   tree, places = problem.tree, problem.rows
   there = jnp.asarray(present) & (jnp.asarray(tree.kind) != PADDING)
   exists = there[:, None].astype(tree.dtype)
-  parents = _parents(tree.structure)
+  parents = tree.structure.parents[1:]
   below = reduce_gathered(parents, exists[1:], tree.num_nodes, maximum=True)
   frontier = (exists[places] > 0) & (below[places] <= 0)
   return dataclasses.replace(problem, exists=(exists[:1], exists[1:]), frontier=frontier[:, 0])
@@ -225,11 +219,9 @@ class Marked:
     if hides:
       leads_to = jnp.asarray(self.nodes.leads_to[node, :, held])
     child = jnp.asarray(self.nodes.child[node, action])
-    rows, known = row_of_nodes(self.tree.structure), (action >= 0) & self.present[child]
-    here, below = jnp.asarray(rows)[node], jnp.asarray(rows)[child]
-    asks = below < len(self.prior)
-    met = jnp.where(asks, below, here), jnp.where(asks, leads_to, held)
-    place = child, leads_to, *met, here
+    here = jnp.asarray(row_of_nodes(self.tree.structure))[node]
+    known = (action >= 0) & self.present[child]
+    place = child, leads_to, here
     return Moves(action >= 0, known, action, leads_to, *place, self.prior[here, :, held])
 
   def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:

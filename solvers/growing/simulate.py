@@ -16,6 +16,7 @@ from games.public_tree import Array
 from solvers import tuning
 from solvers.growing.states import GTCFR
 from solvers.growing.store import Moves, Store
+from solvers.sweeps.problem import per_unit_of_mass
 from solvers.xla import varying_alike
 
 # Random numbers that a step of a simulation takes: two for a move, one for chance.
@@ -136,16 +137,6 @@ class View(NamedTuple):
   mass: tuple[jax.Array, jax.Array]  # for each player `[L, H]`
   visits: jax.Array  # `[C, M, H]` as they were then
 
-  def expected(self, player: jax.Array, value: Any, mass: Any) -> jax.Array:
-    """Returns `player`'s expected payoff, by places of its value and of the mass that it meets."""
-    first, second = (x[value] for x in self.values)
-    met_first, met_second = (x[mass] for x in self.mass)
-    worth, met = (
-      jnp.where(player == 1, second, first),
-      jnp.where(player == 1, met_second, met_first),
-    )
-    return jnp.where(met > 0, worth, 0.0) / jnp.where(met > 0, met, 1.0)
-
 
 class _Walk(NamedTuple):
   """A walk so far: its last two nodes, and the moves on the way, of which chance's do not count."""
@@ -258,14 +249,18 @@ def _joining(store: Store, leaf: jax.Array, hands: jax.Array, most: int | None) 
 
 def _options(view: View, growth: Growth, found: Moves, node, held, player) -> MoveOptions:
   """Returns the legal moves of `player` at `node` with infostate `held`: `[M]`."""
-  below = view.expected(player, (found.row, found.column), (found.met_row, found.met_column))
-  here = view.expected(player, (node, held), (found.here, held))
+
+  def at(rows: tuple[jax.Array, jax.Array], *place: jax.Array) -> jax.Array:
+    return jnp.where(player == 1, rows[1][place], rows[0][place])
+
+  below, here = at(view.values, found.row, found.column), at(view.values, node, held)
   visits = growth.visits[node, :, held]
   return MoveOptions(
     open=found.open,
     policy=jnp.where(found.known, view.policy[found.row, found.column], 0.0),
     prior=found.prior,
-    value=jnp.where(found.known, below, here),
+    # A move of one's own leaves the other's mass that one meets as it was.
+    value=per_unit_of_mass(jnp.where(found.known, below, here), at(view.mass, found.here, held)),
     visits=visits,
     recent=visits - view.visits[node, :, held],
   )

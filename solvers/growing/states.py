@@ -94,9 +94,7 @@ class GTCFR:
 
 
 class StateQuery(NamedTuple):
-  """A question about `R` public belief states, each from the seat of whom moves there.
-
-  Where chance moves it is player 0's.
+  """A question about `R` public belief states, each from the mover's seat, player 0's at chance.
 
   Attributes:
     features: `[R, F]` the public states as the mover sees them; None with `encoded`.
@@ -110,13 +108,12 @@ class StateQuery(NamedTuple):
 
 
 class StateAnswer(NamedTuple):
-  """What a network thinks of `R` public belief states (Player of Games, section 3.1).
+  """A network's answers about `R` public belief states (Player of Games, section 3.1).
 
   Attributes:
     values: `[R, P, H]` expected payoffs of both players' infostates, the mover's first.
-    logits: `[R, M, H]` of the mover's policy: for each move, by the infostate from which it is
-      made, whose moves share a softmax. A move is a public action, or in a game with hidden moves
-      has its number among the infostate's (`Game.moves_of`, `games.tabulate`).
+    logits: `[R, M, H]` of the mover's moves by the infostate from which they are made: public
+      actions, or with hidden moves as `Game.moves_of` numbers them.
   """
 
   values: jax.Array  # [R, P, H]

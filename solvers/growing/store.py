@@ -18,17 +18,13 @@ from solvers.sweeps.problem import Alternatives, Problem, Sweep
 class Moves(NamedTuple):
   """Moves at one node of a mover who holds one infostate: `[M]` of each."""
 
-  # `met_row` and `met_column` are the place in arrays `[L, H]` of the other's mass that the mover
-  # meets afterwards: a move of one's own leaves it as it was, so that the node's holds at ends.
   open: jax.Array  # whether the rules allow it
   known: jax.Array  # whether it leads to a node of the tree
   action: jax.Array  # the public action
   leads_to: jax.Array  # the infostate that the mover holds afterwards
   row: jax.Array  # its place in arrays `[R, H]` of policies and values; meaningless unless known
   column: jax.Array  # its place in arrays `[R, H]` of policies and values; meaningless unless known
-  met_row: jax.Array
-  met_column: jax.Array
-  here: jax.Array  # `[]` the node's own row in them
+  here: jax.Array  # `[]` the node's row in arrays `[L, H]` of the other's mass that a mover meets
   prior: jax.Array  # how likely the network thinks it; uniform without one
 
 

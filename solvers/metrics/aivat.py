@@ -132,8 +132,7 @@ class HandRecorder:
 
   Args:
     game: the rules; infostates must not change (no hidden moves).
-    values: the value function, fixed before the hands: `zero_values`, `half_the_difference` or, for
-      hold'em whose tree is too large, `PotShares`.
+    values: fixed before the hands: `zero_values`, `half_the_difference` or `PotShares`.
 
   Raises:
     TypeError: an argument is of another kind.
@@ -303,11 +302,20 @@ def _node_values(tree: PublicTree, policy: jax.Array) -> jax.Array:
 # The value function of hold'em: shares of the pot at the showdown without further bets.
 
 
-def final_boards(game: Holdem, dealt: Sequence[int]) -> np.ndarray:
-  """Returns the cards of all final boards that hold the cards `dealt` since the start: `[B, k]`."""
-  free, left = to_come(game, dealt)
-  rest = np.array(list(itertools.combinations(free.tolist(), left)), int)
-  return followed(dealt, rest.reshape(math.comb(len(free), left), left))
+def final_boards(
+  game: Holdem, dealt: Sequence[int], most: int | None = None, rng: Any = None
+) -> np.ndarray:
+  """Returns the cards of all final boards that hold the cards `dealt`, or of `most`: `[B, k]`."""
+  free = np.setdiff1d(np.arange(game.deck.num_cards), [*game.board, *dealt])
+  left = sum(game.deals) - len(dealt)
+  number = math.comb(len(free), left)
+  if most is not None and number > _MOST_LISTED:
+    rest = np.array([rng.choice(free, left, replace=False) for _ in range(most)])
+  else:
+    rest = np.array(list(itertools.combinations(free.tolist(), left)), int).reshape(number, left)
+    if most is not None and number > most:
+      rest = rest[np.sort(rng.choice(number, most, replace=False))]
+  return np.concatenate([np.tile(np.array(dealt, int), (len(rest), 1)), rest], axis=1)
 
 
 def strengths_where(game: Holdem, dealt: np.ndarray) -> np.ndarray:
@@ -325,18 +333,8 @@ def _strengths_on(hands, board, dealt, deck: Deck) -> jax.Array:
   return jax.vmap(lambda cards: strengths_on(deck, hands, jnp.concatenate([board, cards])))(dealt)
 
 
-def to_come(game: Holdem, dealt: Sequence[int]) -> tuple[np.ndarray, int]:
-  """Returns the cards that may still be dealt, and how many will be."""
-  free = np.setdiff1d(np.arange(game.deck.num_cards), [*game.board, *dealt])
-  return free, sum(game.deals) - len(dealt)
-
-
-def followed(dealt: Sequence[int], rest: np.ndarray) -> np.ndarray:
-  """Returns the cards `dealt` and after them each of `rest` `[B, k]`."""
-  return np.concatenate([np.tile(np.array(dealt, int), (len(rest), 1)), rest], axis=1)
-
-
 MAX_RUNOUTS = 2_000
+_MOST_LISTED = 2**20  # ways to deal the rest of a board
 # What the whole way through the order of hands on a flop is worth, in shares of the pot: about what
 # least squares over flops and pairs of hands drawn at random gave. Any number is unbiased.
 _WORTH_OF_ORDER = 1.25

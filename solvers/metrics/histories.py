@@ -65,7 +65,7 @@ def public_histories(game: Game, *, max_histories: Positive = 100_000) -> Histor
   possible = (np.asarray(game.prior()) > 0)[None]
   parent, action, chance = np.full(1, -1), np.full(1, -1), np.ones(1)
   levels: list[tuple[np.ndarray, ...]] = []
-  for first, states, kind, above, taken, below, _ in walk(
+  for first, states, kind, above, taken, below in walk(
     game, game.initial_state(), most=max_histories
   ):
     child = np.full((len(states), game.num_actions), -1)
@@ -170,7 +170,7 @@ def minimax(game: Game, *, max_states: Positive = 1_000_000) -> Minimax:
   levels = list(walk(game, game.initial_state(), merge="game", most=max_states))
   states = np.concatenate([level.states for level in levels])
   values = np.zeros(len(states))
-  for first, rows, kind, parent, _, child, _ in reversed(levels):
+  for first, rows, kind, parent, _, child in reversed(levels):
     best, least = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
     np.maximum.at(best, parent, values[child])
     np.minimum.at(least, parent, values[child])

@@ -28,9 +28,7 @@ from solvers.metrics.aivat import (
   PotShares,
   aivat,
   final_boards,
-  followed,
   strengths_where,
-  to_come,
 )
 from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
 
@@ -66,7 +64,6 @@ class Strategy(abc.ABC):
 
 
 NOTHING = 1e-12  # what sums that cancel leave of nothing, as a share of the whole
-_MOST_LISTED = 2**20  # ways to deal the rest of a board
 _MOST_ENTRIES = 2**22  # strengths of boards that are compared at once
 
 
@@ -107,21 +104,11 @@ class Equity:
 
   def _sorted(self, dealt: tuple[int, ...]) -> list[_Boards]:
     """Returns the final boards that hold the cards `dealt`, in pieces."""
-    strengths = self._strengths_after(dealt)
+    rng = np.random.default_rng([self._seed, *dealt])
+    boards = final_boards(self._game, dealt, self._max_runouts, rng)
+    strengths = strengths_where(self._game, boards)
     most = max(1, _MOST_ENTRIES // strengths.shape[1])
     return [self._sort(strengths[i : i + most]) for i in range(0, len(strengths), most)]
-
-  def _strengths_after(self, dealt: tuple[int, ...]) -> np.ndarray:
-    """Returns the hands' strengths on the final boards, or on some of them: `[B, H]`."""
-    rng = np.random.default_rng([self._seed, *dealt])
-    free, left = to_come(self._game, dealt)
-    if math.comb(len(free), left) > _MOST_LISTED:
-      rest = np.array([rng.choice(free, left, replace=False) for _ in range(self._max_runouts)])
-      return strengths_where(self._game, followed(dealt, rest))
-    boards = final_boards(self._game, dealt)
-    if len(boards) > self._max_runouts:
-      boards = boards[np.sort(rng.choice(len(boards), self._max_runouts, replace=False))]
-    return strengths_where(self._game, boards)
 
 
 @functools.lru_cache(maxsize=16)

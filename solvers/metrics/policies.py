@@ -19,27 +19,31 @@ from solvers.sweeps.problem import Lock, Problem, choose, make_lock, make_proble
 from solvers.xla import Programs, on_mesh_of, work_of_solving
 
 
-def policy_values(problem: Problem, policy: Levels, evaluate: Evaluate | None = None) -> jax.Array:
-  """Returns both players' expected values per root infostate under `policy`: `[P, H]`."""
-  if evaluate is None:
-    return values_given_leaves(problem, policy, None)
-  beliefs = leaves.leaf_beliefs(problem, problem.both_reach(policy))
-  first, second = (evaluate(leaves.make_query(problem, p, beliefs)) for p in (0, 1))
-  return values_given_leaves(problem, policy, (first, second))
-
-
-def values_given_leaves(
-  problem: Problem, policy: Levels, answers: tuple[jax.Array, jax.Array] | None
+def policy_values(
+  problem: Problem,
+  policy: Levels,
+  evaluate: Evaluate | None = None,
+  each: Callable[..., Any] = lambda function: function,
 ) -> jax.Array:
-  """Returns `policy_values` given both players' expected leaf values, each `[L, H]`."""
-  reach = problem.both_reach(policy)
-  totals = []
-  for player in (0, 1):
-    values, opponent = None, reach[1 - player]
-    if answers is not None:
-      values = problem.weigh_leaf_values(answers[player], opponent, player)
-    totals.append(problem.values_up(policy, opponent, values, player).root)
-  return per_unit_of_mass(jnp.stack(totals), problem.root_mass)
+  """Returns both players' expected values per root infostate under `policy`: `[P, H]`."""
+  # Of problems `[B]`, whose leaves come in one query, with `jax.vmap` as `each`.
+  answers = None
+  if evaluate is not None:
+    beliefs = each(lambda x, own: leaves.leaf_beliefs(x, x.both_reach(own)))(problem, policy)
+    features = [each(lambda x, p=p: x.leaf_features(p))(problem) for p in (0, 1)]
+    answers = [evaluate(leaves.LeafQuery(x, p, beliefs)) for p, x in enumerate(features)]
+
+  def value(problem, policy, answers):
+    reach = problem.both_reach(policy)
+    totals = []
+    for player in (0, 1):
+      values, opponent = None, reach[1 - player]
+      if answers is not None:
+        values = problem.weigh_leaf_values(answers[player], opponent, player)
+      totals.append(problem.values_up(policy, opponent, values, player).root)
+    return per_unit_of_mass(jnp.stack(totals), problem.root_mass)
+
+  return each(value)(problem, policy, answers)
 
 
 def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:

@@ -19,7 +19,7 @@ from solvers.algorithms.regret_rules import Exponent, Schedule, at_horizon, deca
 from solvers.algorithms.wrappers import LeafMeans, Wrapper
 from solvers.leaf_values import LeafQuery, LeafValues, before_loop, leaf_beliefs, normalise_beliefs
 from solvers.loop import Evaluate
-from solvers.metrics.policies import values_given_leaves
+from solvers.metrics.policies import policy_values
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.pairs import root_marginals
 from solvers.sweeps.problem import Alternatives, Problem, make_problem
@@ -97,10 +97,7 @@ _MANY_INFOSTATES = 512
 
 
 def rows_at_a_time(num_infostates: int) -> int | None:
-  """Returns how many leaves a network is asked about at a time; None for all.
-
-  No more pieces are evaluated than hold leaves: the room that is left costs nothing on a CPU.
-  """
+  """Returns how many leaves a network is asked about at a time; None for all."""
   leaves = tuning.pieces().leaves
   return None if leaves is None else leaves[num_infostates >= _MANY_INFOSTATES]
 
@@ -161,14 +158,7 @@ def search_batch(
   if trees.depth_limited:
     evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)
 
-  def values_of(policy: Levels) -> jax.Array:
-    """Returns the values of policies at the roots: `[B, P, H]`."""
-    answers = None
-    if evaluate is not None:
-      below = jax.vmap(beliefs_at_leaves)(problems, policy)
-      answers = (ask_at(problems, below, evaluate, 0), ask_at(problems, below, evaluate, 1))
-    return jax.vmap(values_given_leaves)(problems, policy, answers)
-
+  values_of = functools.partial(policy_values, problems, evaluate=evaluate, each=jax.vmap)
   if algorithm is None:
     policy = jax.vmap(Problem.uniform_policy)(problems)
     below = jax.vmap(beliefs_at_leaves)(problems, policy)
@@ -291,12 +281,6 @@ def packed_leaf_values(
 def beliefs_at_leaves(problem: Problem, policy: Levels) -> jax.Array:
   """Returns the PBS at each leaf of one problem under `policy`: `[L, P, H]`."""
   return leaf_beliefs(problem, problem.both_reach(policy))
-
-
-def ask_at(problems: Problem, beliefs: jax.Array, evaluate: Evaluate, player: int) -> jax.Array:
-  """Returns `player`'s expected leaf values `[B, L, H]` at `beliefs` `[B, L, P, H]`."""
-  features = jax.vmap(lambda problem: problem.leaf_features(player))(problems)
-  return evaluate(LeafQuery(features, player, beliefs))
 
 
 def node_beliefs(problem: Problem, policy: Levels) -> jax.Array:

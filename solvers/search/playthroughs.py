@@ -243,8 +243,7 @@ class Sampled:
   """Sums over the playthroughs sampled so far.
 
   Attributes:
-    sums: `[N, H]` own reach of each edge of the whole tree by the player who moves along it, added
-      up over playthroughs.
+    sums: `[N, H]` own reach of each edge of the whole tree by its mover, added up.
     count: how many they are.
     key: for those to come.
   """

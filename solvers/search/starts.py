@@ -182,7 +182,7 @@ def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.
 def sample_leaf(key: jax.Array, probabilities: jax.Array, play_on: float = 0.0) -> jax.Array:
   """Samples a leaf by `probabilities` `[L]`; L itself stands for a terminal node.
 
-  Games that end are rather played on to a leaf, if there is one, with a probability of `play_on`.
+  Games that end go on to a leaf, if there is one, with a probability of `play_on`.
   """
   reached = probabilities.sum()
   terminal = jnp.maximum(1.0 - reached, 0.0) * jnp.where(reached > 0, 1.0 - play_on, 1.0)
@@ -202,8 +202,7 @@ def search_starts(
   """Searches stacked subgames `[S]` from their priors and returns every iterate.
 
   Args:
-    trees: of the subgames, depth-limited.
-    features: see `Stage.features_at`.
+    trees, features: of the subgames, depth-limited; see `Stage.features_at`.
     algorithm, num_iterations: of the search, static.
     leaf_values, params: a network and its parameters.
     policy: a policy network that searches start from, static; None for uniform.

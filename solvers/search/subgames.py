@@ -16,16 +16,15 @@ import numpy as np
 from games import CHANCE, PADDING, TERMINAL, Game, PublicTree, build_public_tree, stack_trees
 from games.arrays import checked
 from games.public_tree import Array, walk
-from games.template import Templates, fill, fill_states, node_features
+from games.template import fill, fill_states, node_features
 
 
 class FoundSubgames(NamedTuple):
   """The subgames of a game before they are stacked, by entry.
 
   Attributes:
-    trees: the trees, each in its own shape.
+    trees, states: the trees, each in its own shape, and their roots' public states `[S]`.
     successors: for each tree `[L]`, the entry that starts at each of its leaves.
-    states: for each tree its root's public state `[S]`.
   """
 
   trees: list[PublicTree]
@@ -76,7 +75,7 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
 def stages_fit(game: Game) -> bool:
   """Says whether a table may hold the subgames of a game's stages; counts them without trees."""
   roots, before = 1, game.stages(game.initial_state()[None])  # before: where each state came from
-  for first, states, kind, parent, _, child, _ in walk(game, game.initial_state(), merge="game"):
+  for first, states, kind, parent, _, child in walk(game, game.initial_state(), merge="game"):
     stage = game.stages(states)
     roots += int(((kind != TERMINAL) & (stage != before)).sum())
     if roots > _MAX_SUBGAMES:
@@ -118,15 +117,13 @@ _STATIC = {"static": True}
 
 @dataclasses.dataclass(frozen=True)
 class Stage(abc.ABC):
-  """Subgames of one shape, which one compiled program searches.
+  """Subgames of one shape, which one compiled program searches; attributes are static.
 
   Attributes:
-    depth_limited: whether the subgames may have leaves; static, as all of these.
-    num_leaves: leaves of the common shape: L.
+    depth_limited, num_leaves: whether they may have leaves, and how many: L.
     decides: whether a player moves anywhere; else there is nothing to search.
-    most_live: largest number of leaves of a subgame.
-    most_decisions: largest number of decisions of a subgame.
-    table_entries: entries of a solver's table for one subgame: nodes times infostates.
+    most_live, most_decisions: largest number of leaves, and of decisions, of a subgame.
+    table_entries: of a solver's table for one subgame: nodes times infostates.
   """
 
   depth_limited: bool = dataclasses.field(metadata=_STATIC)
@@ -290,13 +287,9 @@ def stack_subgames(
 def stack_stages(
   game: Game, subgames: FoundSubgames, *, by_stage: bool, node_features: bool = False
 ) -> SubgameTables:
-  """Stacks the subgames of a game: all in one table, or one for each stage of the game.
+  """Stacks the subgames of a game in one table, or `by_stage`, earliest first.
 
-  Args:
-    game: the rules.
-    subgames: all of them.
-    by_stage: whether each stage has a table of its own, earliest first.
-    node_features: whether tables hold them.
+  `node_features` says whether tables hold them.
   """
   groups = [list(range(len(subgames.trees)))]
   if by_stage:
@@ -317,7 +310,7 @@ class TemplateStage(Stage):
     node_features: whether `features_at` answers, static.
   """
 
-  rules: Templates = dataclasses.field(metadata=_STATIC)
+  rules: Any = dataclasses.field(metadata=_STATIC)
   number: int = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
@@ -356,7 +349,7 @@ class TemplateSubgames:
     node_features: whether stages answer `features_at`, static.
   """
 
-  rules: Templates = dataclasses.field(metadata=_STATIC)
+  rules: Any = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
   @functools.cached_property

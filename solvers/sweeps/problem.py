@@ -30,11 +30,9 @@ class Alternatives:
   Attributes:
     value: `[H]` expected payoff to the opponent for each of its root infostates, the other's
       infostate drawn from the root beliefs; not the counterfactual value.
-    spread: `[H]` standard deviation of that promise, for `contrib.Distributional`; None if it is
-      exact.
+    spread: `[H]` its standard deviation, for `contrib.Distributional`; None if it is exact.
     player: the opponent, 0 or 1, where that is known; static.
-    beliefs: `[H]` what the opponent is believed to hold, for `ContinualResolve`; None for the
-      root beliefs.
+    beliefs: `[H]` of the opponent, for `ContinualResolve`; None for the root beliefs.
   """
 
   value: Array
@@ -492,8 +490,7 @@ def make_problem(
   Args:
     tree: whole or depth-limited.
     beliefs: each row a distribution.
-    lock: what players are held to, or None.
-    alternatives: for algorithms with a gadget.
+    lock, alternatives: what players are held to, and what gadgets weigh, or None.
     lanes: how many trees of this shape are solved side by side, each with its own arrays.
   """
   tree = jax.tree.map(jnp.asarray, tree)

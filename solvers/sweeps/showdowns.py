@@ -189,14 +189,10 @@ def _blocks(hands: Hands, num_hands: int) -> tuple[int, int]:
 
 
 def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
-  """Returns the showdown values of hands against the opponent's `reach`, wins less losses.
+  """Returns hands' wins less losses against the opponent's `reach`, for unit stakes: `[K, n, H]`.
 
-  Args:
-    showdowns: of `K` boards.
-    reach: `[K, n, H]` at n nodes of each board; zero for hands that the board blocks.
-
-  Returns:
-    `[K, n, H]`, for unit stakes. Of no meaning for hands that the board blocks.
+  `reach` `[K, n, H]`, at n nodes of each of K boards, is zero for hands that the board blocks,
+  whose values have no meaning.
   """
   if not isinstance(showdowns, SortedShowdowns):
     return product("knj,kjh->knh", reach, showdowns)

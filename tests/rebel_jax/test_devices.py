@@ -36,7 +36,7 @@ batch = Examples(
   values=jax.random.normal(keys[2], (64, 3)), mask=jnp.ones((64, 3)),
 )
 params = target.network.init(keys[3], *batch[:2])
-start = (params, target.learner.optimizer().init(params))
+start = (params, target.optimizer().init(params))
 
 def distance(count, axis):
   update = jax.shard_map(

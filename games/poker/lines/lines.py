@@ -17,7 +17,7 @@ from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
 from games.poker import betting
-from games.poker.cards import shares_card, strengths_on
+from games.poker.cards import shares_card
 from games.poker.holdem import Holdem
 from games.poker.lines.boards import (
   NONE,
@@ -71,7 +71,6 @@ class LineNodes:
   action: np.ndarray  # [n] the move that led here
   # [n] worth of a fold or showdown to player 0 if it wins, without rake, in chips
   stake: np.ndarray
-  rake: np.ndarray  # [n] what the house takes of a pot, in chips
   next: np.ndarray  # [n] for ends of the round, the row in the first level of the next; else -1
 
 
@@ -105,8 +104,7 @@ def betting_lines(
       if sum(x.size for x in shapes) > most:
         raise ValueError(f"bets make more than {most} lines of betting; allow fewer sizes")
       scale = np.where(kind >= FOLD, np.asarray(game.rules.stakes(states)), 0.0)
-      rake = game.rules.raked(2 * np.abs(scale))
-      nodes.append(LineNodes(parent, action, scale, rake, np.full(len(kind), -1)))
+      nodes.append(LineNodes(parent, action, scale, np.full(len(kind), -1)))
       if counts[CLOSED]:
         ends.append(states[kind == CLOSED])
         origins.append((len(shapes) - 1, counts[CLOSED]))
@@ -270,11 +268,8 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
   streets: list[Street] = []
   classes: list[tuple[Classes, Classes]] = []
   for number, own in enumerate(boards):
-    strengths = None
-    if number == len(game.deals):
-      hands = np.asarray(game.hole_cards)
-      shown = [np.array([*game.board, *dealt], int) for dealt in own.cards]
-      strengths = np.stack([strengths_on(game.deck, hands, board) for board in shown])
+    shown = number == len(game.deals)
+    strengths = game.dealing.strengths_on(game.hole_cards, own.cards) if shown else None
     first, second = (hand_classes(game, row > 0, own, alike) for row in rows)
     both = (first, second)
     before = None if not classes else (boards[number - 1], classes[-1])
@@ -287,7 +282,7 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
     worth = [own * chance[level.street] for own, level in zip(chips, shapes)]
     return tuple((x[y.rows(FOLD)], x[y.rows(SHOWDOWN)]) for x, y in zip(worth, shapes))
 
-  rakes = ends([x.rake for x in nodes]) if game.rules.rake else None
+  rakes = ends([game.rules.raked(2 * np.abs(x.stake)) for x in nodes]) if game.rules.rake else None
   lines = Lines(ends([x.stake for x in nodes]), rakes, tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
@@ -317,10 +312,17 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
   hands = [own.lists[number] for own in classes]
 
   def side(p: int) -> tuple[np.ndarray, ...]:
-    """Returns a player's `cards`, `size`, `holding` and `twin`."""
+    """Returns a player's `cards`, `size`, `holding` and `twin`, and fields of `Final`."""
     own, width, other = classes[p], len(hands[p]), hands[1 - p]
     place = np.where(own.column == NONE, NONE, own.column - own.starts[:, None])[first:last]
     named = own.hand[own.starts[first] :][: (last - first) * width].reshape(-1, width)
+    final: tuple[np.ndarray, ...] = ()
+    if strengths is not None:
+      found = np.take_along_axis(strengths[first:last], np.maximum(named, 0), axis=1)
+      final = (
+        np.where(named == NONE, -1, found),
+        _by_card(game, own, (first, last), width, strengths),
+      )
     if alike.hands is None:  # a board leaves all hands of a class, or none
       place, named = place.max(axis=0)[None], named.max(axis=0)[None]
     table = np.zeros((len(place), width, held.shape[1]))
@@ -328,22 +330,17 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
     np.add.at(table, (row, place[row, hand]), held[hand])
     found = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
     twin = np.where(other[found] == hands[p], found, len(other))
-    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin
+    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, *final
 
-  cards, size, holding, twin = zip(side(0), side(1))
-  shown: Any = None
-  if strengths is not None:
-    shown = Final(*zip(*(_final(game, own, (first, last), strengths) for own in classes)))
+  cards, size, holding, twin, *final = zip(side(0), side(1))
+  shown = Final(*final) if final else None
   plain = bool(all((x <= 1).all() for x in size))
   same = len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all())
   return Group(cards, size, holding, twin, shown, last - first, plain, same)
 
 
-def _final(game, own: Classes, rows: tuple[int, int], strengths) -> tuple[np.ndarray, np.ndarray]:
-  """Returns one player's part of `Final`."""
-  stop = own.starts[rows[1]] if rows[1] < len(own.starts) else len(own.hand)
-  named = own.hand[own.starts[rows[0]] : stop].reshape(rows[1] - rows[0], -1)
-  found = np.take_along_axis(strengths[slice(*rows)], np.maximum(named, 0), axis=1)
+def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -> np.ndarray:
+  """Returns `Final.member` of one player."""
   held = holds(game.hole_cards, game.deck.num_cards, bool)  # [H, C]
   lists = []
   for b in range(*rows):
@@ -352,11 +349,11 @@ def _final(game, own: Classes, rows: tuple[int, int], strengths) -> tuple[np.nda
     columns = own.column[b, live] - own.starts[b]
     lists.append([columns[mine] for mine in held[live].T])
   most = max(1, max(len(x) for board in lists for x in board))
-  member = np.full((len(lists), held.shape[1], most), named.shape[1])
+  member = np.full((len(lists), held.shape[1], most), width)
   for row, board in zip(member, lists):
     for filled, columns in zip(row, board):
       filled[: len(columns)] = columns
-  return np.where(named == NONE, -1, found), member
+  return member
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Average policies at the decisions of searched subgames (ReBeL, section 5.3 and appendix E)."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import chex
@@ -10,7 +11,7 @@ from games import Game
 from rebel_jax.config import Config
 from rebel_jax.networks.value import PolicyNetwork
 from rebel_jax.training.self_play import Searched
-from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
+from rebel_jax.training.targets.target import Target, array, pbs_arrays
 from solvers.search import Stage, policy_targets
 from solvers.sweeps import make_problem
 
@@ -68,16 +69,16 @@ def most_examples(stage: Stage, shared: bool) -> int:
   return stage.most_decisions
 
 
-def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
+def make_target(config: Config, game: Game, networks: Mapping[str, Any]) -> Target | None:
   """Returns the target of the policy network, if there is one."""
-  if networks.policy is None:
+  if (network := networks.get("policy")) is None:
     return None
   features, beliefs = pbs_arrays(game)
-  actions, infostates = networks.policy.num_actions, game.num_infostates
+  actions, infostates = network.num_actions, game.num_infostates
   return Target(
     name="policy",
-    network=networks.policy,
-    learner=learner,
+    network=network,
+    learning=config.learning,
     example=PolicyExamples(
       features,
       beliefs,

@@ -1,7 +1,7 @@
 """The record of a training target: its network, its examples and its loss."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import chex
@@ -12,8 +12,8 @@ import optax
 
 from games import Game
 from rebel_jax.config import Config
+from rebel_jax.config.config import LearningSettings
 from rebel_jax.networks.optimizers import OPTIMIZERS
-from rebel_jax.networks.value import MoveNetwork, PolicyNetwork, ValueNetwork, ValuePolicyNetwork
 from solvers.search import Stage
 
 
@@ -22,31 +22,6 @@ class Decay(NamedTuple):
 
   taken: jax.Array  # gradient steps
   steps: jax.Array  # of the whole run, so that it may be made shorter without compiling anew
-
-
-@dataclasses.dataclass(frozen=True)
-class Learner:
-  """Settings of how a network learns, all static."""
-
-  optimizer_name: str  # a key of `OPTIMIZERS`
-  learning_rate: float  # at the start
-  halve_every: int  # gradient steps; 0 for a cosine decay to zero over `decay_steps`
-  # of the whole run; not compared: a new optimizer's state alone depends on it
-  decay_steps: int = dataclasses.field(compare=False)
-  batch_size: int  # examples a gradient step, all devices together
-  max_gradient_norm: float = 0.0  # global norm that gradients are clipped to; 0 for no clipping
-
-  def optimizer(self) -> optax.GradientTransformation:
-    """Returns the optimizer with its schedule."""
-    rate: Any = self.learning_rate
-    if self.halve_every:
-      rate = optax.exponential_decay(rate, self.halve_every, 0.5, staircase=True)
-    steps = [OPTIMIZERS[self.optimizer_name](rate)]
-    if self.max_gradient_norm:
-      steps.insert(0, optax.clip_by_global_norm(self.max_gradient_norm))
-    if not self.halve_every:
-      steps.append(_cosine_decay(self.decay_steps))
-    return optax.chain(*steps)
 
 
 def with_decay_steps(optimizer_state: Any, steps: int) -> Any:
@@ -60,7 +35,7 @@ def with_decay_steps(optimizer_state: Any, steps: int) -> Any:
   return jax.tree.map(replaced, optimizer_state, is_leaf=lambda x: isinstance(x, Decay))
 
 
-def _cosine_decay(steps: int) -> optax.GradientTransformation:
+def _cosine_decay() -> optax.GradientTransformation:
   """Scales updates by a cosine decay; Optax's needs the number of steps when it is compiled."""
 
   def update(updates: Any, state: Decay, params: Any = None) -> tuple[Any, Decay]:
@@ -70,7 +45,7 @@ def _cosine_decay(steps: int) -> optax.GradientTransformation:
     return scaled, state._replace(taken=state.taken + 1)
 
   return optax.GradientTransformation(
-    lambda params: Decay(jnp.zeros((), jnp.int32), jnp.full((), max(steps, 1), jnp.int32)), update
+    lambda params: Decay(jnp.zeros((), jnp.int32), jnp.ones((), jnp.int32)), update
   )
 
 
@@ -89,13 +64,13 @@ class Target:
 
   name: str  # of its parameters, optimizer, buffer and metrics
   network: nn.Module  # what learns; a loss and `make_examples` see it too
-  learner: Learner
+  learning: LearningSettings
   example: Any  # one example's shapes and dtypes, without the axis `[E]`; see `array`
-  # (network, searched) -> examples and which of them are valid `[E]`; None where such searches say
-  # nothing about the target
-  make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None]
   # (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`
   errors: Callable[[Any, Any, Any], tuple[jax.Array, jax.Array]]
+  # (network, searched) -> examples and which of them are valid `[E]`; None where such searches say
+  # nothing about the target; by default what was searched
+  make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None] = lambda network, found: found
   # (stage, shared) -> most valid examples of one search of the stage, `shared` for that of a start
   # that lanes share; None where searches are not by stage
   most_examples: Callable[[Stage, bool], int] | None = None
@@ -103,6 +78,18 @@ class Target:
   num_inputs: int = 2  # arguments of the network
   node_features: bool = False  # whether `make_examples` needs `Searched.node_features`
   held_out: bool = False  # whether `NAME_error`, the loss on each step's own examples, is reported
+
+  def optimizer(self) -> optax.GradientTransformation:
+    """Returns the optimizer with its schedule; see `with_decay_steps`."""
+    learning = self.learning
+    make = OPTIMIZERS[learning.optimizer]
+    if not learning.halve_every:
+      clip = optax.clip_by_global_norm(learning.max_gradient_norm)
+      return optax.chain(clip, make(learning.learning_rate), _cosine_decay())
+    rate = optax.exponential_decay(
+      learning.learning_rate, learning.halve_every, 0.5, staircase=True
+    )
+    return optax.chain(make(rate))
 
   def init(self, key: jax.Array) -> Any:
     """Returns fresh parameters."""
@@ -135,7 +122,7 @@ class Target:
     loss, gradients = jax.value_and_grad(self.loss)(params, examples)
     if axis_name is not None:
       loss, gradients = jax.lax.pmean((loss, gradients), axis_name)
-    optimizer = self.learner.optimizer()
+    optimizer = self.optimizer()
     with jax.numpy_dtype_promotion("standard"):  # Optax raises numbers to a count of steps
       updates, optimizer_state = optimizer.update(gradients, optimizer_state, params)
     # One sum, as XLA compiles and launches the sum of each layer by itself.
@@ -143,18 +130,8 @@ class Target:
     return optax.apply_updates(params, updates), optimizer_state, LearnerStats(loss, norm)
 
 
-class Networks(NamedTuple):
-  """The networks that searches ask; those that a configuration lacks are None."""
-
-  value: ValueNetwork | None
-  policy: PolicyNetwork | None
-  value_policy: ValuePolicyNetwork | None
-  moves: MoveNetwork | None = None
-
-
-# (config, game, networks, learner) -> the target, None where the configuration has none. `learner`
-# has the configuration's settings.
-TargetMaker = Callable[[Config, Any, Networks, Learner], Target | None]
+# (config, game, networks by name) -> the target, None where the configuration has none.
+TargetMaker = Callable[[Config, Any, Mapping[str, Any]], Target | None]
 
 
 def array(*shape: int, dtype: Any = float) -> jax.ShapeDtypeStruct:

@@ -1,5 +1,6 @@
 """Values of infostates at the roots of searches (ReBeL, section 5.2 and appendix E)."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import chex
@@ -11,7 +12,7 @@ from games import Game
 from rebel_jax.config import Config
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.self_play import Searched
-from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
+from rebel_jax.training.targets.target import Target, array, pbs_arrays
 from solvers.search import Stage
 from solvers.sweeps import root_mass
 
@@ -59,16 +60,16 @@ def most_examples(stage: Stage, shared: bool) -> int:
   return 0 if shared else 2
 
 
-def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
+def make_target(config: Config, game: Game, networks: Mapping[str, Any]) -> Target | None:
   """Returns the target of ReBeL's searches, None where trees grow."""
-  if networks.value is None:
+  if (network := networks.get("value")) is None:
     return None
   features, beliefs = pbs_arrays(game)
   values = array(game.num_infostates)
   return Target(
     name="value",
-    network=networks.value,
-    learner=learner,
+    network=network,
+    learning=config.learning,
     example=Examples(features, beliefs, values, values),
     make_examples=make_examples,
     errors=errors,

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 
 from games.arrays import checked
-from games.build import add_payoff_runs, level_shape
+from games.build import LARGE_TABLE, add_payoff_runs, level_shape
 from games.pairs import DensePairs
 from games.public_tree import (
   LEAF,
@@ -231,7 +231,9 @@ def _assemble(top: PublicTree, grown: _Columns, added: np.ndarray) -> Extended:
     leaf_features=np.asarray(top.leaf_features)[:, :0],
     leaf_pair_index=np.zeros(0, np.int32),
     leaf_actor=np.zeros(0, np.int8),
-    structure=add_payoff_runs(TreeStructure(tuple(shapes)), index, gathered=pairs.gathered),
+    structure=add_payoff_runs(
+      TreeStructure(tuple(shapes)), index, gathered=grown.num_infostates <= LARGE_TABLE
+    ),
     depth_limited=False,
     compatible=top.compatible and more == 0,
     origin=_mark(top, added),

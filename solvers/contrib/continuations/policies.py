@@ -74,16 +74,13 @@ def leaf_tables(
   first: Sequence[Array],
   second: Sequence[Array],
 ) -> np.ndarray:
-  """Computes what every choice of continuations is worth to every pair of infostates.
+  """Computes the worth of every choice of continuations to every pair: `[L, k0, k1, H, H]`.
 
   Args:
     tree: one tree without leaves, its infostates in tables.
-    nodes: where play goes on by continuations.
-    first: k0 policies `[N, H]` of which player 0 chooses one; its moves alone count.
-    second: k1 policies of player 1.
-
-  Returns:
-    `[L, k0, k1, H, H]` for the L nodes, as `with_continuations` takes them.
+    nodes: the L nodes where play goes on by continuations.
+    first, second: k0 and k1 policies `[N, H]` of which player 0 and 1 choose; own moves alone
+      count.
 
   Raises:
     ValueError: as `pair_values`, a player has no policy, or one is of another shape.

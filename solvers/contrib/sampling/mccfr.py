@@ -163,15 +163,10 @@ def solve_sampled(
 
   Args:
     tree: whole, of moves that all see; or a sampler, of rules too.
-    num_iterations: one player's update is one; player 0 is first. The last of an odd
-      number is left out.
+    num_iterations: one player's update is one; player 0 is first. An odd number's last is left out.
     key: of the samples.
     algorithm: what is sampled, and how it is weighed.
-    state: of a run to go on from, whose arrays are used up: copy them to go on from there twice;
-      None to begin.
-
-  Returns:
-    The average policy, the number of nodes, and the state.
+    state: of a run to go on from; None to begin.
 
   Raises:
     ValueError: an argument is not as above.

@@ -150,8 +150,7 @@ def solve_chance_sampled(
   Args:
     tree: whole, with the same game after every deal; or lines of more than one round, whose last
       deal is sampled, a few boards at a time.
-    num_iterations: one player's update is one; player 0 is first. The last of an odd
-      number is left out.
+    num_iterations: one player's update is one; player 0 is first. An odd number's last is left out.
     seed: of the draws.
     period: iterations after which regrets and policies weigh one more (Linear); None for never.
 

@@ -248,15 +248,12 @@ def traverse(
   Args:
     sampler: of the game.
     policy: of both players; moves beyond a node's are ignored. `table_policy` reads a table.
-    draws: `[sum of sizes]` random numbers, even in [0, 1): two for the deal, one for each slot,
-      and one after those of each level where not all nodes may be kept.
+    draws: `[sum of sizes]` random numbers in [0, 1): two for the deal, one for each slot, and one
+      after those of each level where not all nodes may be kept.
     player: the traverser, 0 or 1; static.
-    explore: None for external sampling; for outcome sampling how much of the traverser's choice of
-      its one move is uniform.
+    explore: None for external sampling; for outcome sampling the traverser's share of uniform
+      moves.
     baseline: guesses of what nodes are worth; None for zero.
-
-  Returns:
-    The visits.
   """
   hands, chance = _deal(sampler, draws[:2])
   _, *sizes = sampler.sizes(player, explore)

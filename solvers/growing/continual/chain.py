@@ -29,8 +29,7 @@ class Left(NamedTuple):
   Attributes:
     current: `[]` the place of the decision that it was for; -1 if there was none.
     here: that decision; before the first search, where the game begins.
-    child: `[C, A]` the places after each action, -1 where there is none; None where every search
-      has the same places.
+    child: `[C, A]` the places after each action, -1 for none; None where all searches share them.
     values: `[P, C, H]` mean expected payoffs at its inner nodes.
     reach: `[P, C, H]` players' ranges.
     known: `[P, C]` at which places something is known of a player's values.
@@ -61,8 +60,7 @@ def beginning(rules: Game) -> PublicState:
 def longest_wait(rules: Game) -> int:
   """Returns D: public actions from one decision of a player to its next at most, both counted once.
 
-  With one infostate a player a search owes nothing to earlier ones, and nothing is kept of the way
-  to it.
+  Zero with one infostate a player, where a search owes nothing to earlier ones.
   """
   return 0 if rules.num_infostates == 1 else rules.longest_wait
 
@@ -82,10 +80,9 @@ def alone(rules: Game, here: PublicState, beliefs: jax.Array) -> ChainStart:
 
 
 def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
-  """Returns the key of the search for a decision of an agent whose own is `key`.
+  """Returns the key of the search for a decision, another for every public state `[S]`.
 
-  It is another for every public state `[S]`, so that an agent of one key has one policy, whether it
-  comes to its decisions in a game or all are searched.
+  So an agent of one key has one policy, in a game or where all its decisions are searched.
   """
   return lax.scan(lambda key, x: (jax.random.fold_in(key, x), None), key, state)[0]
 
@@ -141,8 +138,7 @@ class Found(NamedTuple):
     policy: `[M, H]` the average policy where it was for, as `moves_of` numbers moves.
     values: `[P, H]` expected payoffs there.
     root_values, root_mass: `[P, H]`, see `Grown`.
-    left: for the next search.
-    asked: one of its questions.
+    left, asked: for the next search, and one of its questions.
   """
 
   policy: jax.Array
@@ -202,16 +198,16 @@ def search_each(
 
   Args:
     ground: of the game.
-    about, keys: `[B, ...]` what they are about, and a key for each.
-    active: `[B]` bool.
-    how: settings and what leaves are asked of.
-    rounds: of each search.
-    params: passed on to what is asked.
+    about, keys, active: `[B, ...]` decisions, a key for each, and whether it is searched.
+    how: settings and network; `rounds` of each search, and the network's `params`.
   """
   pieces, rows, found = tuning.pieces().searches, (about, keys), None
   for search, here in ground.kinds(about.start.root.state):
-    each = jax.vmap(functools.partial(search, how=how, rounds=rounds, params=params))
-    new = only_wanted(lambda x, each=each: each(*x), rows, active & here, pieces, len(active))
+
+    def one(row: tuple[Any, Any], search: Any = search) -> Found:
+      return search(*row, how=how, rounds=rounds, params=params)
+
+    new = only_wanted(jax.vmap(one), rows, active & here, pieces, len(active))
     if found is not None:
       new = jax.tree.map(
         lambda x, y, here=here: jnp.where(here.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, found
@@ -246,8 +242,8 @@ class Standing(NamedTuple):
   Attributes:
     here: the public state, a decision or the end.
     hands: `[P]` the players' infostates.
-    since: `[P, D]` public actions since each player's last decision, or since the game began, in
-      turn, then -1; None in games of perfect information.
+    since: `[P, D]` public actions since each player's last decision, or since the game began, then
+      -1; None in games of perfect information.
   """
 
   here: PublicState

@@ -93,7 +93,8 @@ class TreeGround(Ground):
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     root, current = row.start.root.state[0], row.here.state[0]
-    start = self.start(self.tree, self.rules.tables.info, row, root, current)
+    about = self.tree, self.rules.tables.info, self.scale, root, current
+    start = OnTree(*about, row.start.beliefs, row.start.promises)
     return self.found(row, grow(start, key, params, rounds, how.search, network=how.network))
 
   def _search_part(
@@ -106,7 +107,8 @@ class TreeGround(Ground):
     tree, nodes, places = jax.tree.map(
       lambda x: x[number], (parts.trees, parts.nodes, parts.places)
     )
-    start = self.start(tree, nodes, row, parts.local[root], parts.local[current])
+    about = tree, nodes, self.scale, parts.local[root], parts.local[current]
+    start = OnTree(*about, row.start.beliefs, row.start.promises)
     grown = grow(start, key, params, rounds, how.search, network=how.network)
 
     def put(x: jax.Array) -> jax.Array:
@@ -120,12 +122,6 @@ class TreeGround(Ground):
       asked=grown.asked._replace(here=places[grown.asked.here].astype(jnp.int32)),
     )
     return self.found(row, spread)
-
-  def start(
-    self, tree: PublicTree, nodes: NodeInfo, row: ChainSearch, root: jax.Array, current: jax.Array
-  ) -> OnTree:
-    """Returns the start of a search in the whole tree or in a part."""
-    return OnTree(tree, nodes, self.scale, root, current, row.start.beliefs, row.start.promises)
 
   def found(self, row: ChainSearch, grown: Grown) -> Found:
     """Returns the result of a search by the nodes of the whole tree."""

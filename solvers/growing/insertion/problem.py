@@ -312,7 +312,9 @@ def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
   )
   if not tree.hides:
     return InsertedProblem(**given)
-  node = tree.after
+  action = jnp.maximum(tree.by_action, 0).reshape(tree.capacity, -1)
+  node = jnp.take_along_axis(tree.child, action, axis=1).reshape(tree.by_action.shape)
+  node = jnp.where(tree.by_action >= 0, node, -1)  # after each move
   given["exists"] += ((node >= 0).reshape(-1, size).astype(tree.dtype),)
   after = jnp.where(node >= 0, node * size + tree.leads_to, tree.capacity * size)
   deepest = jnp.iinfo(tree.depth.dtype).max

@@ -87,13 +87,6 @@ class InsertedTree:
     """Which moves the rules allow: `[C, M, H]`, or `[C, M, 1]` where all moves are seen."""
     return self.leads_to >= 0 if self.hides else self.legal[:, : self.prior.shape[1], None]
 
-  @property
-  def after(self) -> jax.Array:
-    """The node after each hidden move, `[C, M, H]`; -1 where that is not in the tree."""
-    action = jnp.maximum(self.by_action, 0).reshape(self.capacity, -1)
-    found = jnp.take_along_axis(self.child, action, axis=1).reshape(self.by_action.shape)
-    return jnp.where(self.by_action >= 0, found, -1)
-
   def by_move(self, rows: jax.Array) -> jax.Array:
     return rows[self.capacity :].reshape(self.leads_to.shape) if self.hides else rows
 
@@ -138,10 +131,7 @@ class InsertedTree:
       row, is_open = self.child[node, :size], self.legal[node, :size]
       known, action = row >= 0, jnp.arange(len(row), dtype=jnp.int32)
       leads_to = jnp.full_like(row, held)
-    column = jnp.full_like(row, held)
-    over = self.kind[row] == TERMINAL
-    met = jnp.full_like(row, node) if self.hides else jnp.where(over, node, row)
-    place = row, column, met, column, node
+    place = row, jnp.full_like(row, held), node
     return Moves(is_open, known, action, leads_to, *place, self.prior[node, :, held])
 
   def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:
