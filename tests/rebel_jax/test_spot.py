@@ -45,7 +45,7 @@ def on_tree(solved):
 def test_tables_agree_with_expected_values(solved):
   table = spot.hand_table(solved)
   values = solvers.expected_values(*on_tree(solved))
-  held = solved.beliefs > 0
+  held = solved.game.prior() > 0
   assert np.isfinite(table.ev[held]).all()
   np.testing.assert_allclose(table.ev[held] - 100.5, values[held], atol=0.1)
   own = (table.frequency * table.move_ev).sum(axis=0)  # a hand's value is the mean of its moves'
@@ -90,19 +90,33 @@ def test_the_policy_is_as_exploitable_as_it_says(solved):
   assert solved.exploitability == pytest.approx(float(exact), rel=1e-3)
 
 
-def check_locked(made, lines, move, share):
+def check_locked(made, lines, move, share, hands=None):
   """Compares a locked spot with the tree held to the same: what is kept to, and exploitability."""
   tree, policy = on_tree(made)
   held = None
   for line in lines:
     study = Study(made).at(line)
-    held = solvers.lock(tree, study.node, {study.moves[move][-1]: share}, also=held)
+    own = None if hands is None else [made.game.infostate(hand) for hand in hands]
+    how = {"also": held, "infostates": own}
+    held = solvers.lock(tree, study.node, {study.moves[move][-1]: share}, **how)
     place = list(study.moves).index(move)
-    kept = [row.frequency[place] for row in study.hands(study.mover)]
+    kept = [
+      row.frequency[place]
+      for row in study.hands(study.mover)
+      if own is None or made.game.infostate(row.name) in own
+    ]
+    assert kept
     assert kept == pytest.approx([share] * len(kept), abs=1e-5)
   exact = solvers.exploitability(tree, policy, locked=held)
   assert made.exploitability == pytest.approx(float(exact), rel=2e-3, abs=1e-3)
-  assert solvers.exploitability(tree, policy) > 1.5 * exact
+  assert solvers.exploitability(tree, policy) > (1.5 if hands is None else 1.02) * exact
+
+
+@pytest.mark.parametrize("hands", ["KsQs,KdQd", "QsTs,QcTc,KsQc"])
+def test_hands_are_locked_alone(solved, hands):
+  """Others answer; suits and cards that a lock tells apart are no longer alike."""
+  locked = dataclasses.replace(solved.spot, lock=f"bet 66 [{hands}]: raise 165 1")
+  check_locked(spot.solve(locked, target=0.5), ["bet 66"], "raise 165", 1.0, hands.split(","))
 
 
 def test_what_is_locked_is_kept_to_and_answered(solved):
@@ -119,7 +133,19 @@ def turn():
 
 def test_locks_hold_after_any_card(turn):
   cards = turn.children(turn.find("check, check"))
-  check_locked(turn, [f"check, check, {card}" for card in cards], "bet 66", 1.0)
+  lines = [f"check, check, {card}" for card in cards]
+  check_locked(turn, lines, "bet 66", 1.0)
+  hands = ["AsAc", "KdQd"]
+  own = f"[{','.join(hands)}]: check 1"
+  alone = dataclasses.replace(turn.spot, lock=f"{own}; check, check, * {own}")
+  assert len(prepare(alone).columns.alike.permutations) < len(turn.columns.alike.permutations)
+  check_locked(
+    spot.solve(alone, target=1.0, max_iterations=256),
+    ["", *(x for x in lines if x[-2:] not in "AsAcKdQd")],
+    "check",
+    1.0,
+    hands,
+  )
 
 
 def test_all_in_is_a_bet_of_all_chips_or_no_move():
@@ -168,7 +194,7 @@ def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
   for ours, theirs in zip(again.policy, solved.policy, strict=True):
     np.testing.assert_array_equal(ours, theirs)
   assert Study(again).summary() == Study(solved).summary()
-  half, whole = (measure(solved.game, x).gigabytes for x in (True, False))
+  half, whole = (measure(solved.spot, x).gigabytes for x in (True, False))
   assert half < whole
   spot.load(tmp_path / "kept", half)  # it may have been solved in 16 bits
 
@@ -463,7 +489,7 @@ def test_the_report_command(tmp_path, capsys):
     (["--board", "TdJd"], "board='TdJd' holds 2 cards; a spot has 3, 4 or 5"),
     (["--oop", "QQ+,XX"], "oop holds 'XX', which is not understood"),
     (["--oop", "KdKh", "--ip", "KdQd"], "cannot both be held"),
-    (["--board", "Td9d6h", "--oop", "random"], "of 3 cards with these bets and ranges makes"),
+    (["--board", "Td9d6h", "--oop", "random"], "board='Td9d6h' with these bets and ranges makes"),
     (["--load", "nothing.npz"], "is not for load='nothing.npz', a solved spot"),
     (["--node", "bet 7"], "node='bet 7' holds 'bet 7', and possible there is: check, bet 66"),
     (["--picture", "missing/grid.png"], "picture='missing/grid.png' cannot be drawn"),
@@ -480,6 +506,9 @@ def test_the_report_command(tmp_path, capsys):
     ),
     (["--lock", "bet 66: fold 0.7, call 0.4"], "cannot be kept together"),
     (["--lock", "bet 66: fold 0.7, Fold 0.2"], "for the second time"),
+    (["--lock", "bet 66 [JJ]: fold 1; bet 66 [JcJh,KQ]: call 1"], "for the second time"),
+    (["--lock", "bet 66 [AA]: fold 1"], "locks no hand"),
+    (["--lock", "bet 66 [XX]: fold 1"], "lock holds 'XX', which is not understood"),
     (["--lock", "bet 66: fold 0.7; bet 66.0: call 0.2"], "for the second time"),
     (["--lock", "bet 66, fold: fold 1"], "must lead to a move, with * for each card"),
     (["--history", "notes.txt"], "history='notes.txt' cannot be read as a hand"),

@@ -19,6 +19,7 @@ from solvers.solve import default_batch_size
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
+from solvers.sweeps.problem import Lock
 from tests.tiny import python
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
@@ -203,6 +204,22 @@ def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
       sums[k] = jax.tree.map(lambda x: 0 * x, sums[k])
       worse = find(8, start=before._replace(sums=sums))
       assert abs(worse.exploitability / whole.exploitability - 1) > 0.01
+
+
+def test_a_lock_of_lines_may_leave_out_which_moves_are_open():
+  with jax.enable_x64(True):
+    lines, _ = make_lines(make("TsJh9hAsKd", APART))
+
+    def gap(lock):
+      how = {"algorithm": solvers.discounted_cfr(), "target": 0, "num_iterations": 8}
+      return solvers.solve(lines, **how, locked=lock).exploitability
+
+    every = np.ones((lines.num_nodes, 1))
+    assert gap(Lock(0 * every, every)) == gap(None)
+    wide = np.ones((1, max(lines.streets[0].width(p) for p in (0, 1))))
+    assert gap(Lock(0 * every * wide, every * wide)) == gap(None)
+    with pytest.raises(ValueError, match=r"one for each line, or, of columns of the first round"):
+      gap(Lock(0 * every, every * wide))
 
 
 @pytest.mark.slow
