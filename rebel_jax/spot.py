@@ -125,7 +125,7 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
   spot = spot_of(options)
   with display:
     display.show("counting lines of betting", 0.0)
-    check_fits(spot.game(), options.memory, options.half_tables)
+    check_fits(spot, options.memory, options.half_tables)
     return go_on(prepare(spot), options, display, signals)
 
 
@@ -161,7 +161,7 @@ def go_on(made: SolvedSpot, options: Options, display: Display, signals: Signals
     node = made.find(options.node)
     if options.picture is not None:
       check_acts(Study(made, node))
-    size = check_fits(made.game, options.memory, options.half_tables)
+    size = check_fits(made.spot, options.memory, options.half_tables)
     display.show("compiling", 0.0, size.sentence())
     return made if made.percent <= how["target"] else solve(made, progress=progress, **how)
 
@@ -214,9 +214,9 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   boards, weights = board_report.read_boards(options.boards or "")
   spot = spot_of(dataclasses.replace(options, board=boards[0]))
   for board in boards:  # what is not allowed is refused before anything is solved
-    game = dataclasses.replace(spot, board=board).game()
-    if game.deals or board == boards[0]:  # rivers are about as large as each other
-      check_fits(game, options.memory, options.half_tables)
+    other = dataclasses.replace(spot, board=board)
+    if other.game().deals or board == boards[0]:  # rivers are about as large as each other
+      check_fits(other, options.memory, options.half_tables)
   began = time.monotonic()
 
   def progress(number: int, board: str, percent: float) -> bool:
@@ -250,7 +250,7 @@ def open_explorer(study: Study, options: Options) -> None:
     if isinstance(spot, SolvedSpot):
       how["target"] = spot.percent / 2
     else:
-      check_fits(spot.game(), options.memory, options.half_tables)
+      check_fits(spot, options.memory, options.half_tables)
     look = lambda *seen: progress(*seen) or is_late(options, began)  # noqa: E731
     return Study(solve(spot, progress=look, **how))
 

@@ -345,8 +345,14 @@ def sum_choices(tree: PublicTree, rows: np.ndarray) -> np.ndarray:
 def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) -> Any:
   """Returns the lock of lines, or None; other arguments of a solve beside them are refused."""
   held = lines is not None and isinstance(locked, Lock)
-  if held and any(np.shape(x) != (lines.num_nodes, 1) for x in locked):
-    raise ValueError(f"locked must hold rows of shape ({lines.num_nodes}, 1), one for each line")
+  if held:
+    width = max(lines.streets[0].width(p) for p in (0, 1))
+    sizes = {np.shape(x) for x in locked if x is not None}
+    if sizes not in [{(lines.num_nodes, number)} for number in (1, width)]:
+      raise ValueError(
+        f"locked must hold rows of shape ({lines.num_nodes}, 1), one for each line, or, of columns "
+        f"of the first round, ({lines.num_nodes}, {width})"
+      )
   if held and is_concrete(*locked):
     _check_shares_of_lines(lines, locked)
   others = (leaf_values, beliefs, policy, None if held else locked, rest)
@@ -358,14 +364,16 @@ def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) ->
 
 def _check_shares_of_lines(lines: Any, lock: Lock) -> None:
   """Checks that what is held and what is free add up to one in every choice of lines."""
-  least, free = (np.asarray(x, float)[:, 0] for x in (lock.least, lock.free))
+  least, free = (np.asarray(x, float) for x in (lock.least, lock.free))
   first = 0
   for level in lines.levels:
     here, first = slice(first, first + level.size), first + level.size
     if level.mover is None:
       continue
     parents = level.level.parents
-    total = np.bincount(parents, least[here])[parents] + free[here]
+    total = np.zeros((max(parents) + 1, least.shape[1]))
+    np.add.at(total, parents, least[here])
+    total = total[parents] + free[here]
     if (~(np.abs(total - 1) <= TOLERANCE) | (np.minimum(least, free + TOLERANCE)[here] < 0)).any():
       raise ValueError(
         f"locked does not hold a whole choice among lines {here.start} to {here.stop - 1}: what is "

@@ -28,14 +28,7 @@ def whole_tree(game, state, possible, capacity):
 
 
 class Solved:
-  """What simultaneous CFR+ finds in a whole tree, and what answers to it are worth.
-
-  Attributes:
-    tree: the nodes.
-    root_values: `[P, H]`.
-    policy: `[C, M, H]` on average.
-    best: `[P]` what each player gets that responds best to it.
-  """
+  """What simultaneous CFR+ finds in a whole tree, and what answers to it are worth."""
 
   def __init__(self, game, beliefs, updates, *, state=None, possible=None, capacity=200):
     state = game.initial_state() if state is None else state

@@ -118,7 +118,7 @@ def choices_at(
 ) -> dict[Move, float]:
   """Returns the moves of `player`, who holds `infostate` at `node`, and their probabilities."""
   check_turn(player, int(tree.kind[node]))
-  found = {}
+  found = dict[Move, float]()
   for child in np.flatnonzero(np.asarray(tree.parent) == node).tolist():
     after = [infostate]
     if tree.infostate_parent is not None:

@@ -118,7 +118,8 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
   columns: Any = map(list, zip(*rows))
-  return SpielHistories(*columns, observation, (list(numbers[0]), list(numbers[1])), names)
+  strings = list(numbers[0]), list(numbers[1])
+  return SpielHistories(*columns, observation, strings, names)  # type: ignore[call-arg]
 
 
 def _observe(

@@ -148,7 +148,8 @@ class Explorer(App[None]):
     found = []
     played, palette = study.row("", study.mover).frequency, range_grids.colours(names)
     for name, share, colour, place in zip(names, played, palette, range(len(names))):
-      ev = study.mean(study.mover, study.table.move_ev[place], study.table.frequency[place])
+      table = study.table
+      ev = float(table.mean(table.move_ev[place], table.frequency[place])[study.mover])
       text = f" {name:<14}{share:7.1%}   EV {shown(ev, self.study.solved.spot.form)}"
       found.append(Text.assemble(("  ", f"on {colour}"), text))
     return found

@@ -181,20 +181,16 @@ def summary(
 ) -> str:
   """Returns a table: every board, then means by texture and of all, by `weights` of the boards."""
   counted = {id(row): weight for row, weight in zip(rows, weights or [1.0] * len(rows))}
-  moves: list[str] = []
-  for row in rows:
-    moves += [move for move in row.frequency if move not in moves]
+  moves = [*dict.fromkeys(move for row in rows for move in row.frequency)]
   heads = [f"{name} {what}" for name in PLAYERS for what in ("EV", "% of pot", "equity")]
   lines = [_line("board", "boards", heads + moves)]
 
   def add(name: str, part: Sequence[BoardRow]) -> None:
     mean = functools.partial(np.average, axis=0, weights=[counted[id(x)] for x in part])
     ev, equity = (mean([getattr(x, key) for x in part]) for key in ("ev", "equity"))
-    cells = []
-    for p in (0, 1):
-      cells += [f"{ev[p]:{form}}", f"{100 * ev[p] / pot:.1f}", f"{equity[p]:.1%}"]
-    cells += [f"{mean([x.frequency.get(move, 0.0) for x in part]):.1%}" for move in moves]
-    lines.append(_line(name, str(len(part)), cells))
+    both = [(f"{x:{form}}", f"{100 * x / pot:.1f}", f"{y:.1%}") for x, y in zip(ev, equity)]
+    played = [f"{mean([x.frequency.get(move, 0.0) for x in part]):.1%}" for move in moves]
+    lines.append(_line(name, str(len(part)), [*both[0], *both[1], *played]))
 
   for row in rows:
     add(row.board, [row])

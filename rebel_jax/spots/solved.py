@@ -21,9 +21,10 @@ from games.arrays import checked, short
 from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, betting
 from games.poker.betting import MAX_CHIPS
 from games.poker.cards import shares_card
+from games.poker.dealing import place_among
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
-from games.poker.lines.boards import enumerate_boards, find_alike, hand_classes
+from games.poker.lines.boards import NONE, enumerate_boards, find_alike, hand_classes
 from games.poker.lines.lines import DECISION, betting_lines
 from games.poker.lines.rounding import Columns, Shape
 from games.poker.notation import parse_donk, parse_range, parse_sizes
@@ -62,9 +63,9 @@ class Spot:
     min_bet: The smallest bet, in chips; None for the least.
     rake: Percentage of every pot that the house takes.
     rake_cap: The most that it takes, in chips.
-    lock: Frequencies that a player's whole range keeps to, the rest solved around them, such as
-      "bet 66: fold 0.6, call 0.3; check, check, *: bet 66 1"; * is any card, and moves that are not
-      named share what is left.
+    lock: Frequencies that a player's range, or hands in brackets, keep to, the rest solved around
+      them, such as "bet 66: fold 0.6, call 0.3; check, check, * [AA,KdQd]: bet 66 1"; * is any
+      card, and moves that are not named share what is left.
     ranks, suits: the deck.
   """
 
@@ -144,6 +145,17 @@ class Spot:
         "cards"
       )
     return whole.only(beliefs)
+
+  @in_config_errors()
+  def lock_parts(self, game: Holdem) -> list[tuple[str, np.ndarray, str]]:
+    """Returns the line, the hands `[H]` and the frequencies of each part of the lock."""
+    found, places = [], place_among(game.deck.hole_cards(), game.hole_cards)
+    for part in filter(str.strip, (self.lock or "").split(";")):
+      head, _, wanted = part.rpartition(":")
+      line, bracket, hands = head.partition("[")
+      named = _weights(hands.rstrip("] "), game.deck, "lock") if bracket else np.ones(len(places))
+      found.append((line, named[places] > 0 if bracket else named > 0, wanted))
+    return found
 
   def _bet_sizes(self, rounds: int) -> BetSizes:
     fields = {"bets": self.bets, "oop_bets": self.oop_bets, "ip_bets": self.ip_bets}
@@ -230,7 +242,7 @@ class SolvedSpot:
     return [places[level.street][level.mover or 0] for level in self.lines.levels]
 
   def start(self, rounded: Lines, places: Columns) -> solvers.Solution:
-    """Returns what `solvers.solve` goes on from, on lines that are rounded up."""
+    """Returns the start of a solve, on lines that are rounded up."""
     if not self.sums:
       raise ConfigError("load is of an earlier version's file, whose solve cannot go on")
 
@@ -244,16 +256,6 @@ class SolvedSpot:
     levels = [*zip(itertools.count(), self.lines.levels, self._places(places))]
     sums = tuple(tuple(spread(f"{kind}_{i}", *own) for i, *own in levels) for kind in _SUMS)
     return solvers.Solution(None, iterations=self.iterations, sums=sums)
-
-  @property
-  def symmetry(self) -> str:
-    """A sentence about the suits that are alike."""
-    return self.columns.sentence()
-
-  @property
-  def beliefs(self) -> np.ndarray:
-    """Both ranges at the start: `[P, H]`."""
-    return self.game.prior()
 
   @functools.cached_property
   def follower(self) -> Follower:
@@ -328,9 +330,6 @@ class SolvedSpot:
       line: moves and cards, separated by commas; empty for none. `all-in` bets all chips, `*` is
         any card.
       start: the node that they go on from.
-
-    Raises:
-      ConfigError: a move or card is not there.
     """
     node = self._past_burn(start)
     for word in filter(None, (part.strip() for part in line.split(","))):
@@ -359,32 +358,34 @@ class SolvedSpot:
     below = self.children(node)
     return below["burn"] if list(below) == ["burn"] else node
 
-  def lock(self) -> Lock | None:
-    """Returns the bounds of the spot's lock on lines, `[lines, 1]`; None without one.
-
-    Raises:
-      ConfigError: it is not understood, or its frequencies are not allowed.
-    """
-    if self.spot.lock is None:
+  def lock(self, lines: Lines | None = None) -> Lock | None:
+    """Returns the bounds of the spot's lock; of hands alone in the first columns of `lines`."""
+    parts, streets = self.spot.lock_parts(self.game), (lines or self.lines).streets
+    if not parts:
       return None
+    whole = all(own.all() for _, own, _ in parts)
     starts = np.cumsum([0, *(level.size for level in self.lines.levels)])
-    rows = [np.zeros((starts[-1], 1)), *np.ones((2, starts[-1], 1))]
-    locked: set[Node] = set()
+    width = 1 if whole else max(streets[0].width(p) for p in (0, 1))
+    rows = [np.zeros((starts[-1], width)), *np.ones((2, starts[-1], width))]
+    locked: set[tuple[Node, int]] = set()
     with in_config_errors(f"lock={self.spot.lock!r}"):
-      for part in filter(str.strip, self.spot.lock.split(";")):
-        line, _, wanted = part.partition(":")
+      for line, own, wanted in parts:
         node = self.find(line)
         below, place = self.children(node), self.follower.follow(node)
         if self.mover(node) >= CHANCE or line.count("*") != place.street:
           raise ValueError(f"{line.strip()!r} must lead to a move, with * for each card")
+        columns = np.unique(self.columns.classes[0][self.mover(node)].column[0][own])
+        columns = np.zeros(1, int) if whole else columns[columns != NONE]
         moves = [item.strip().rpartition(" ")[::2] for item in wanted.split(",")]
-        held = {self._child(node, move, part)[-1]: float(x) for move, x in moves}
-        if node in locked or len(held) < len(moves):
-          raise ValueError(f"{part.strip()!r} locks a node or a move for the second time")
-        locked.add(node)
+        held = {self._child(node, move, line)[-1]: float(x) for move, x in moves}
+        keys = {(node, int(column)) for column in columns}
+        if not keys or keys & locked or len(held) < len(moves):
+          raise ValueError(f"{line.strip()!r} locks no hand, or one or a move for the second time")
+        locked |= keys
         places = {child[-1]: self.follower.step(place, child[-1]) for child in below.values()}
+        numbers = [starts[x.level] + x.row for x in places.values()]
         for row, bounds in zip(rows, frequency_bounds([*places], held)):
-          row[[starts[x.level] + x.row for x in places.values()], 0] = bounds
+          row[np.ix_(numbers, columns)] = bounds[:, None]
     return Lock(*rows)
 
   @checked
@@ -403,9 +404,6 @@ class SolvedSpot:
     It is a NumPy archive: the policy of each level of lines, `sums` (`regret_1` times
     `regret_1_scale`), and `about`, JSON text of the spot's fields, `iterations`, `exploitability`,
     and a checksum over all of it. Levels are those of `games.poker.lines.make_lines(spot.game())`.
-
-    Raises:
-      ConfigError: it cannot be written, or is there and of another kind.
     """
     where, name = check_output(path)
     about = {
@@ -452,7 +450,7 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
     numbers = int(about["iterations"]), float(about["exploitability"])
   # Before anything of its size is made; on the host, so that no device is started. A file does not
   # say in how many bits it was solved.
-  check_fits(spot.game(), gigabytes or 0.75e-9 * psutil.virtual_memory().total, half_tables=True)
+  check_fits(spot, gigabytes or 0.75e-9 * psutil.virtual_memory().total, half_tables=True)
   made = prepare(spot)
   rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
   moved = {f"level_{i}": i for i, x in enumerate(made.lines.levels) if x.mover is not None}
@@ -478,7 +476,12 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
 def prepare(spot: Spot) -> SolvedSpot:
   """Writes a spot out as lines of betting, not solved yet."""
   game = spot.game()
-  return SolvedSpot(spot, game, *make_lines(game))
+  return SolvedSpot(spot, game, *make_lines(game, _apart(spot, game)))
+
+
+def _apart(spot: Spot, game: Holdem) -> np.ndarray:
+  """Returns the hands that parts of a lock tell from others: `[parts, H]`."""
+  return np.array([own for _, own, _ in spot.lock_parts(game)]).reshape(-1, game.num_infostates)
 
 
 @checked
@@ -511,7 +514,9 @@ def solve(
   """
   made = prepare(spot) if isinstance(spot, Spot) else spot
   if made.iterations >= max_iterations:
-    raise ConfigError(f"max_iterations={max_iterations} must be above {made.iterations}, as solved")
+    raise ConfigError(
+      f"max_iterations={max_iterations} must be above {made.iterations}, of the file"
+    )
   pot = made.spot.pot * made.spot.unit
 
   def look(found: solvers.Solution) -> bool | None:
@@ -526,7 +531,7 @@ def solve(
     progress=look,
     devices=devices,
     tables="float16" if half_tables and made.game.deals else None,
-    locked=made.lock(),
+    locked=made.lock(rounded),
     start=made.start(rounded, places) if made.policy else None,
   )
   gap = found.exploitability / made.spot.unit
@@ -563,11 +568,12 @@ class Size(NamedTuple):
 
 @in_config_errors()
 @checked
-def measure(game: Holdem, half_tables: bool = False) -> Size:
-  """Returns the size of a spot with the ranges of its prior; nothing of that size is made."""
+def measure(spot: Spot, half_tables: bool = False) -> Size:
+  """Returns the size of a spot; nothing of that size is made."""
+  game = spot.game()
   levels, _ = betting_lines(game, _MOST_LINES)
   beliefs = np.asarray(game.prior())
-  alike = find_alike(game, beliefs)
+  alike = find_alike(game, np.concatenate([beliefs, _apart(spot, game)]))
   boards = enumerate_boards(game, alike)
   widths = [
     [hand_classes(game, row > 0, own, alike).hand.size for row in beliefs] for own in boards
@@ -581,13 +587,13 @@ def measure(game: Holdem, half_tables: bool = False) -> Size:
 
 
 @checked
-def check_fits(game: Holdem, gigabytes: float | None = None, half_tables: bool = False) -> Size:
-  """Returns the size of a game, at most `gigabytes`, None for 3/4 of the machine's."""
-  size = measure(game, half_tables)
+def check_fits(spot: Spot, gigabytes: float | None = None, half_tables: bool = False) -> Size:
+  """Returns the size of a spot, at most `gigabytes`, None for 3/4 of the machine's."""
+  size = measure(spot, half_tables)
   limit = 0.75e-9 * (memory()[1] or math.inf) if gigabytes is None else gigabytes
   if size.gigabytes > limit:
     raise ConfigError(
-      f"board of {len(game.board)} cards with these bets and ranges makes {size.sentence()}, which "
+      f"board={spot.board!r} with these bets and ranges makes {size.sentence()}, which "
       f"take about {size.gigabytes:,.1f} GB to solve, and {limit:,.1f} are allowed; take fewer "
       "bet sizes, narrower ranges, a later street or more --memory"
     )

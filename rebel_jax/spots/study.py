@@ -45,14 +45,16 @@ class HandTable(NamedTuple):
   move_ev: np.ndarray
   mass: np.ndarray
 
-  def mean(self, values: np.ndarray) -> np.ndarray:
-    """Returns the mean of `ev` or `equity` over each player's range: `[P]`.
+  def mean(self, values: np.ndarray, weights: np.ndarray | float = 1.0) -> np.ndarray:
+    """Returns the mean of `ev` or `equity` over each player's range: `[P]`; NaN of none.
 
-    Hands count by how often both players hold what they hold, so shared cards are left out.
+    Hands count `weights` `[H]` by how often both players hold what they hold, so shared cards are
+    left out.
     """
-    joint = self.reach * self.mass
+    joint = self.reach * self.mass * weights
     total = joint.sum(axis=1)
-    return np.where(joint > 0, joint * values, 0).sum(axis=1) / np.where(total > 0, total, 1)
+    found = np.where(joint > 0, joint * values, 0).sum(axis=1)
+    return np.where(total > 0, found / np.where(total > 0, total, 1), np.nan)
 
 
 @checked
@@ -195,18 +197,12 @@ class Study:
     table, chosen = self.table, np.zeros(self.table.reach.shape[1])
     chosen[held] = 1
     share = float(table.reach[player] @ chosen)
-    ev, equity = (self.mean(player, x[player], chosen) for x in (table.ev, table.equity))
+    ev, equity = (float(table.mean(x, chosen)[player]) for x in (table.ev, table.equity))
     played: tuple[float, ...] = ()
     if player == self.mover:
       weights = table.reach[player] * chosen
       played = tuple((table.frequency @ weights / (weights.sum() or 1)).tolist())
     return Row(name, share, ev, equity, played)
-
-  def mean(self, player: int, values: np.ndarray, weights: np.ndarray) -> float:
-    """Returns the mean of values `[H]` over a player's hands by weights `[H]`, NaN of none."""
-    joint = self.table.reach[player] * self.table.mass[player] * weights
-    total = joint.sum()
-    return float(np.where(joint > 0, joint * values, 0).sum() / total) if total else np.nan
 
   def hands(self, player: int, cell: str | None = None) -> list[Row]:
     """Returns a row for each hand of a player's range, of one cell such as `AKs` if it is named."""
@@ -233,14 +229,9 @@ class Study:
 
   def cards(self) -> list[Row]:
     """Returns a row for each next card, of the player to act after it, or else the first."""
-    if self.mover != CHANCE:
-      return []
-    found = []
-    for card in self.moves:
-      below = self.go(card)
-      player = below.mover if below.acts else 0
-      found.append(below.row(f"{card} {PLAYERS[player]}", player))
-    return found
+    below = {card: self.go(card) for card in self.moves if self.mover == CHANCE}
+    after = [(card, x, x.mover if x.acts else 0) for card, x in below.items()]
+    return [x.row(f"{card} {PLAYERS[player]}", player) for card, x, player in after]
 
   def summary(self) -> str:
     """Returns how well the spot is solved, both players' values and the mover's strategy."""
@@ -251,7 +242,7 @@ class Study:
       self.situation,
       f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations, "
       f"{solved.iterations // 2:,} of both players" + sealed,
-      solved.symmetry,
+      solved.columns.sentence(),
     ]
     if self.acts:
       comes = self.table.reach[self.mover].any()
@@ -268,19 +259,18 @@ class Study:
 
   def listing(self, rows: Sequence[Row]) -> str:
     """Returns rows as text, with tabs between."""
-    lines = [["hand", "share", "EV", "equity", *(self.moves if self.acts else ())]]
-    for row in rows:
-      played = (f"{x:.3f}" for x in row.frequency)
-      lines.append(
-        [
-          row.name,
-          f"{row.share:.4f}",
-          f"{row.ev:{self.solved.spot.form}}",
-          f"{row.equity:.3f}",
-          *played,
-        ]
-      )
-    return "\n".join("\t".join(line) for line in lines)
+    head, form = ["hand", "share", "EV", "equity"], self.solved.spot.form
+    lines = [
+      [
+        x.name,
+        f"{x.share:.4f}",
+        f"{x.ev:{form}}",
+        f"{x.equity:.3f}",
+        *map("{:.3f}".format, x.frequency),
+      ]
+      for x in rows
+    ]
+    return "\n".join(map("\t".join, [[*head, *(self.moves if self.acts else ())], *lines]))
 
 
 def check_acts(study: Study) -> int:

@@ -336,18 +336,14 @@ class MatchDealer:
     )
     next(self._deals())  # what is not allowed is refused now
     self._host, self._log, self._start_timeout, self._timeout = host, log, start_timeout, timeout
-    self._open = contextlib.ExitStack()
-    self._servers: list[socket.socket] = []
 
   def __enter__(self) -> "MatchDealer":
-    """Begins to listen; raises a TableError with the port if that is not free."""
-    for port in self.ports:
-      try:
-        server = socket.create_server((self._host, port))
-      except OSError as error:
-        self._open.close()
-        raise TableError(f"port={port} of {self._host} cannot be had: {error}") from None
-      self._servers.append(self._open.enter_context(server))
+    """Begins to listen; raises a TableError with a port that is not free."""
+    taken = f"ports={self.ports} of {self._host} cannot be had"
+    with contextlib.ExitStack() as opened, in_config_errors(taken, OSError, raises=TableError):
+      servers = (socket.create_server((self._host, port)) for port in self.ports)
+      self._servers = [opened.enter_context(server) for server in servers]
+      self._open = opened.pop_all()
     first, second = (server.getsockname()[1] for server in self._servers)
     self.ports = first, second
     return self

@@ -25,7 +25,7 @@ import numpy as np
 
 from games import CHANCE, PADDING, Game, PublicTree, build_public_tree
 from games.tabulate import check_tree_of, children_of
-from solvers import tuning
+from solvers import tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
@@ -148,12 +148,12 @@ def make_searching_agent(
 def searches_from(agent: SearchingAgent) -> np.ndarray:
   """Returns how many searches each subgame costs with all below it: `[R]`."""
   successors = agent.subgames.successors
-  counts = np.ones(len(successors), np.int64)
-  while True:
-    longer = np.array([1 + counts[below].sum() for below in successors])
-    if (longer == counts).all():
-      return counts
-    counts = longer
+
+  @functools.cache
+  def cost(root: int) -> int:
+    return 1 + sum(map(cost, successors[root].tolist()))
+
+  return np.array([cost(root) for root in range(len(successors))])
 
 
 def visits(subgames: FoundSubgames) -> np.ndarray:
@@ -332,10 +332,8 @@ def sample_playthroughs(
   Raises:
     ValueError: a number is out of range.
   """
-  if num_playthroughs < 1:
-    raise ValueError(f"num_playthroughs={num_playthroughs} must be a positive integer")
-  if num_iterations < 2 or num_iterations % 2:
-    raise ValueError(f"num_iterations={num_iterations} must be a positive even number")
+  validation.check_integer("num_playthroughs", num_playthroughs)
+  validation.check_even("num_iterations", num_iterations)
   children = children_of(agent.tree, agent.game.num_actions)
   sums, done, key = start.sums.copy(), start.count, start.key
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))

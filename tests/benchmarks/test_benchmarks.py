@@ -112,8 +112,6 @@ def test_scaling(capsys):
   assert [row["batch"] for row in rows] == [1, 2, 1, 1, 1]
   assert [row["iterations"] for row in rows] == [8, 8, 8, 8, 16]
   assert all(row["milliseconds"] > 0 for row in rows)
-  with pytest.raises(ConfigError, match="axes='time' is unknown.*; known: batch, tree"):
-    scaling.main(axes=("time",), game="kuhn")
 
 
 def test_scaling_over_devices_does_the_same_work(capsys):
@@ -134,9 +132,6 @@ def test_a_first_use(capsys, monkeypatch):
   monkeypatch.setitem(first_use.CASES, "own", "pass pass")
   assert flags.command(lambda: first_use.main(**options), is_process=False) == 2
   assert f"error: own in {first_use._ROOT} failed:" in capsys.readouterr().err
-
-
-# The benchmarks of agents print what their pages quote.
 
 
 def lines(capsys):
@@ -173,7 +168,6 @@ def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
 
 @pytest.mark.slow
 def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
-  """A line for each run in its game's panel; a folder that is no run ends in a sentence."""
   pytest.importorskip("matplotlib")
   drawn, save = [], figures.save_picture
   monkeypatch.setattr(
@@ -186,9 +180,6 @@ def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
   assert (tmp_path / "runs.png").stat().st_size > 5_000
   with pytest.raises(ConfigError):
     figures.main((tmp_path,), tmp_path / "other.png")
-
-
-# What the studies of poker read and draw; what they measure is in docs/results/poker.md.
 
 
 @pytest.fixture

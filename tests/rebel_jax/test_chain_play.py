@@ -46,10 +46,6 @@ def searched_for_nothing(ground, about, keys, active, *, how, rounds, params):
 
 @pytest.mark.parametrize("solves", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
-  """Values of questions are those of solving them; what a gadget finds is never learned.
-
-  Games go on, begin anew, and the queue is served in order, whatever the searches find.
-  """
   if not solves:
     monkeypatch.setattr(chain_play, "search_each", searched_for_nothing)
   config = TINY.replace(simulations=30, query_share=1.0, lanes=8)

@@ -12,7 +12,6 @@ from rebel_jax.evaluation import hands_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from solvers.sweeps.levels import join_levels
-from tests.tiny import untrained
 
 
 @pytest.fixture(scope="module")
@@ -68,17 +67,3 @@ def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
   (measured,) = caught.value.args
   row = {name: x for name, x in measured.row.items() if "interval" not in name}
   assert row == {"hands": 64, "iterations": 2, "won_mbb_always_call": 5.0, "won_mbb_uniform": 20.0}
-
-
-@pytest.mark.slow
-def test_what_is_measured_is_said():
-  few = dict(final_playthroughs=10, final_iterations=2)
-  config, params, _ = untrained(
-    "small_holdem", (("ranks", "TJQK"), ("suits", "sh"), ("stack", 300)), depth="stage", **few
-  )
-  evaluator = HandsEvaluator(config)
-  found = evaluator.measure(params, 1, opponents=("always_fold", "pot_maniac")).row
-  assert found["hands"] == 64  # a batch
-  assert found["won_mbb_always_fold"] > 0 < found["won_mbb_pot_maniac_interval"]
-  again = evaluator.measure(params, 1, opponents=("pot_maniac",)).row
-  assert again["won_mbb_pot_maniac"] == found["won_mbb_pot_maniac"]

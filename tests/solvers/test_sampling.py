@@ -134,7 +134,6 @@ def test_runs_are_those_of_open_spiel(explore, x64):
 
 @pytest.mark.slow
 def test_sampled_deals_have_the_mean_of_cfr(x64):
-  """Over all deals of Leduc, where each outcome of chance weighs one over its probability."""
   tree = games.build_public_tree(games.make("leduc_poker"))
   trees, places = deals_of(tree)
   assert places.shape == (6, 90)
@@ -192,7 +191,6 @@ def test_sampled_boards_have_the_mean_of_all(x64, monkeypatch):
 
 
 def test_other_seeds_are_no_other_programs(monkeypatch):
-  """Of lines, whose programs take seconds to compile."""
   monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=1_000))
   lines, _ = make_lines(test_lines.make("TsJh9hAs", test_lines.APART))
   with quickly():
@@ -266,7 +264,6 @@ def test_learned_baselines_leave_the_mean_and_take_variance(learned, x64):
 
 
 def test_deals_side_by_side_add_up(learned, x64):
-  """An update of many deals adds as many times the mean, and counts their nodes."""
   sampler, algorithm, run = learned
   state = run.state._replace(periods=jnp.int32(0))
   keys = jax.random.split(jax.random.key(3), 4_000)
@@ -281,7 +278,6 @@ def test_deals_side_by_side_add_up(learned, x64):
 
 
 def test_nodes_beyond_the_width_are_kept_fairly(x64):
-  """Where a level keeps one node of two, the mean is CFR's still."""
   tree = games.build_public_tree(games.make("kuhn_poker"))
   sampler, table = make_sampler(tree, width=1), eighths(tree, np.random.default_rng(0))
   exact, value = exact_regrets(tree, table, 0)

@@ -206,7 +206,7 @@ def alike_hands(game: Holdem, beliefs: np.ndarray, group: np.ndarray) -> np.ndar
   # Cards of one rank in suits that make no flush are alike. Merging hands of such cards loses
   # nothing where both players are as likely to hold each of them.
   number, every = game.deck.num_cards, game.deck.hole_cards(game.board)
-  table = np.zeros((2, number, number))
+  table = np.zeros((len(beliefs), number, number))
   table[:, game.hole_cards[:, 0], game.hole_cards[:, 1]] = beliefs
   _, of_every = np.unique(np.sort(group[every], axis=1), axis=0, return_inverse=True)
   of_every, held = of_every.reshape(-1), table[:, every[:, 0], every[:, 1]]

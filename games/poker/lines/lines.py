@@ -247,11 +247,12 @@ class Lines:
 
 
 @checked
-def make_lines(game: Holdem) -> tuple[Lines, LineMap]:
+def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, LineMap]:
   """Writes a spot out as lines of betting, and returns what they stand for.
 
   Args:
     game: hold'em of which cards are dealt one by one, without bets that `with_bet` added.
+    apart: `[n, H]` hands that are told from others by more than beliefs, such as by a lock.
 
   Raises:
     ValueError: the game is of another kind.
@@ -262,7 +263,7 @@ def make_lines(game: Holdem) -> tuple[Lines, LineMap]:
     raise ValueError(f"game={game!r} must have no added bets and no fresh boards")
   rows = np.asarray(game.prior(), float)
   shapes, nodes = betting_lines(game)
-  alike = find_alike(game, rows)
+  alike = find_alike(game, rows if apart is None else np.concatenate([rows, apart]))
   boards = enumerate_boards(game, alike)
   streets: list[Street] = []
   classes: list[tuple[Classes, Classes]] = []

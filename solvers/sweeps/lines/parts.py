@@ -16,7 +16,7 @@ from games.poker.lines.lines import Group, LineLevel, Lines, Street
 from solvers import tuning
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import Ends, Folds, form_of, join_ends, make_folds, make_showdowns
-from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem, undeal
+from solvers.sweeps.lines.problem import LinesProblem, hold, make_lines_problem, origins, undeal
 from solvers.sweeps.problem import Lock
 
 AXIS = "boards"  # of a mesh of devices that share the chunks of each part
@@ -72,7 +72,7 @@ class PartedProblem:
     stakes, rakes: of its levels.
     parts: its boards.
     levels: its levels, static; their street is 0.
-    floor: what players are held to on it, or None.
+    floor: what players are held to on it, rows of `make_lines_problem`, or None.
   """
 
   top: LinesProblem
@@ -93,7 +93,9 @@ class PartedProblem:
     belief = at(part.belief, index)
     street = Street(belief, None, None, (part.group,))
     lines = Lines(self.stakes, self.rakes, (street,), self.levels)
-    return LinesProblem(lines, ((part.ends(index),),), self.floor)
+    above = origins(self.top.lines.streets)[-1]
+    places = [above[p][at(part.parent[p], index)] for p in (0, 1)]
+    return LinesProblem(lines, ((part.ends(index),),), hold(self.floor, self.levels, [places]))
 
   def arrivals(self, reach: Levels) -> jax.Array:
     """Returns a player's reach in the columns before the last deal: `[W above, n]`."""
@@ -190,12 +192,8 @@ def make_parted_problem(lines: Lines, shares: int = 1, lock: Lock | None = None)
   # The columns of the last round are kept in parts alone.
   deal = Street(street.belief, None, street.children, ())
   stakes = lines.stakes[first:]
-  held = floor = None
-  if lock is not None:
-    cut, stops = top.num_nodes, np.cumsum([level.size for level in levels])[:-1]
-    held = jax.tree.map(lambda x: x[:cut], lock)
-    rows = jax.tree.map(lambda x: jnp.asarray(x, lines.dtype)[cut:], lock)
-    floor = Lock(*(tuple(jnp.split(x, stops)) for x in rows))
+  held = jax.tree.map(lambda x: x[: top.num_nodes], lock)
+  floor = jax.tree.map(lambda x: jnp.asarray(x, lines.dtype)[top.num_nodes :], lock)
   return PartedProblem(
     make_lines_problem(top, held), deal, stakes, below, tuple(parts), levels, floor
   )
