@@ -81,9 +81,8 @@ class BetSizes:
   merge: Share | None = None
 
   def __post_init__(self):
-    for rounds in self._players:
+    for rounds in (*self._players, (self.donk or (),)):
       _check_sizes(rounds)
-    _check_sizes((self.donk or (),))
     check_fields(self)
     if self.near_all_in == 0:
       raise ValueError("near_all_in=0 must be a share of the chips, above 0 and at most 1")
