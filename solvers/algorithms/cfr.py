@@ -65,7 +65,8 @@ class Algorithm(Protocol):
 
     For searches that grow, which are of the CFR family.
     """
-    raise NotImplementedError(f"{type(self).__name__} does not search trees that grow")
+    reason = f"{type(self).__name__} does not search trees that grow"
+    raise NotImplementedError(reason)
 
   def current_policy(self, problem: Problem, state: Any) -> Levels:
     """Returns the policy of this iteration, the one to sample leaves and act with."""

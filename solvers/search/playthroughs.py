@@ -1,17 +1,12 @@
 """An agent that searches depth-limited subgames, and its policy (ReBeL, section 6, Theorem 3)."""
-# In one playthrough every subgame that can come up is solved once, from the beliefs that the
-# searches above it led to, and the policy of a random iteration is played; it, or with CFR-AVG
-# the average until then, sets the beliefs below (appendix I). Averaged over playthroughs,
-# weighted by own reach, these policies approach what the agent plays in expectation, and the
-# exploitability of the average bounds the agent's from above, the tighter the more playthroughs
-# there are. All of a batch meet the same first search; its random iterations are spread evenly
-# over them (`spread_stops`), since chance would otherwise decide most of what few playthroughs
-# say.
-# CFR is chaotic: rounding, hence the machine and the compiler, decides where a long search goes,
-# and all playthroughs share where the first one went. A jitter of the first search's beliefs by a
-# few units in the last place draws another such trajectory; exploitability is a mean over
-# several.
-# *Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
+# In one playthrough every subgame that can come up is solved once, from the beliefs that searches
+# above it led to, and a random iteration's policy is played; it, or with CFR-AVG the average until
+# then, sets the beliefs below (appendix I). Averaged over playthroughs by own reach, these policies
+# approach the agent's, and the exploitability of the average bounds the agent's from above. All of
+# a batch meet the same first search; its random iterations are spread evenly (`spread_stops`).
+# CFR is chaotic: rounding decides where a long search goes, and all playthroughs share where the
+# first one went. A jitter of its beliefs by a few units in the last place draws another trajectory.
+# *Unsafe* search plays the average policy of each search and passes its beliefs down: one
 # playthrough is all of it, and however long it searches it may stay exploitable.
 
 import dataclasses
