@@ -333,5 +333,5 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
   if isinstance(config.search, DeepCFR):
     return AverageEvaluator(config, game=game, table=table, **options)
   if made_on_device(config, game):
-    return HandsEvaluator(config, game)
+    return HandsEvaluator(config, game, **options)
   return Evaluator(config, game=game, subgames=made and made.subgames, **options)

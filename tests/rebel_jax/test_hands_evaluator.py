@@ -10,7 +10,7 @@ import solvers
 from games.poker.betting import CALL, FOLD
 from rebel_jax.evaluation import hands_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
-from rebel_jax.evaluation.opponents import OPPONENTS, likes
+from rebel_jax.evaluation.opponents import LADDER, OPPONENTS, likes
 from solvers.sweeps.levels import join_levels
 from tests.tiny import untrained
 
@@ -56,6 +56,8 @@ def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
   evaluator = object.__new__(HandsEvaluator)
   evaluator.game = types.SimpleNamespace(rules=types.SimpleNamespace(big_blind=100))
   search = types.SimpleNamespace(final_playthroughs=100, final_iterations=2)
+  evaluator._opponents = ("always_call", "uniform", "pot_maniac")
+  evaluator._search = None
   evaluator._config = types.SimpleNamespace(rebel=search)
 
   def run_ahead(play, jobs, **_):
@@ -76,9 +78,9 @@ def test_what_is_measured_is_said():
   config, params, _ = untrained(
     "small_holdem", (("ranks", "TJQK"), ("suits", "sh"), ("stack", 300)), depth="stage", **few
   )
-  evaluator = HandsEvaluator(config)
-  found = evaluator.measure(params, 1, opponents=("always_fold", "pot_maniac")).row
+  found = HandsEvaluator(config, opponents=LADDER).measure(params, 1).row
   assert found["hands"] == 64  # a batch
   assert found["won_mbb_always_fold"] > 0 < found["won_mbb_pot_maniac_interval"]
-  again = evaluator.measure(params, 1, opponents=("pot_maniac",)).row
+  assert found["won_mbb_shown_now_interval"] > 0
+  again = HandsEvaluator(config, opponents=("pot_maniac",)).measure(params, 1).row
   assert again["won_mbb_pot_maniac"] == found["won_mbb_pot_maniac"]
