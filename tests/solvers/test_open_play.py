@@ -96,7 +96,7 @@ def program():
   return play
 
 
-def played(opponent, most=100.0):
+def played(opponent, most=300.0):
   """Returns what the agent won: `[hands]`, and its seats; leaves are worth `most`."""
   found = [program()(jax.random.key(i), jnp.asarray(opponent), most) for i in range(BATCHES)]
   assert all(float(tables.weight.max()) == 0 for tables in found)  # every hand has ended
