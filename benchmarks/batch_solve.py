@@ -1,16 +1,10 @@
 """Throughput of solving subgames of different roots and beliefs, against the size of the batch.
 
-`python -m benchmarks.batch_solve` prints a JSON line for each size from 1 to 4,096. The subgames
-start at the public states that `--root-depth` actions lead to and reach the end of the game; each
-has its own random beliefs. They are stacked into one common shape and solved by
-`solvers.solve_batch`, which splits a batch into pieces of its own choice. `--figure FILE` draws the
-curve.
+A JSON line for each size: subgames from the public states that `--root-depth` actions lead to, to
+the end of the game, each with its own random beliefs. `--figure FILE` draws the curve.
 """
 
-import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -21,19 +15,7 @@ from benchmarks.figures import draw_lines
 from games import Game, PublicTree
 from solvers.solve import default_batch_size
 
-
-@dataclasses.dataclass(frozen=True)
-class Options(timing.Solves):
-  """Time batches of subgames."""
-
-  game: str = "liars_dice_1x4f"
-  """Short name, from benchmarks.timing."""
-  root_depth: int = 2
-  """Public actions from the start of the game to the roots; 0 for the whole game."""
-  sizes: tuple[int, ...] = tuple(2**i for i in range(13))
-  """How many subgames are solved in one call."""
-  figure: Path | None = None
-  """Where to draw the throughput."""
+SIZES = tuple(2**i for i in range(13))
 
 
 def roots_at(game: Game, depth: int) -> list[tuple[int, ...]]:
@@ -53,38 +35,45 @@ def make_subgames(game: Game, depth: int, size: int) -> tuple[PublicTree, int]:
   return jax.tree.map(lambda x: np.asarray(x)[which], stacked), len(trees)
 
 
-def measure(options: Options) -> Iterator[dict[str, Any]]:
-  """Yields the figures of each size."""
-  game = timing.make_game(options.game, "game")
-  for size in options.sizes:
-    trees, roots = make_subgames(game, options.root_depth, size)
-    real = float((np.asarray(trees.kind) != games.PADDING).mean())
-    taken = options.time(options.solver(trees, batch=size))
-    yield {
-      **options.describe("batch_solve", options.game, trees),
-      "roots": roots,
-      "real_nodes": round(real, 3),
-      "batch": size,
-      "batch_size": default_batch_size(trees),
-      "solves_per_second": timing.significant(size / taken.median),
-      "updates_per_second": timing.significant(size * options.iterations / taken.median),
-      "compile_seconds": timing.significant(taken.compile_seconds, 3),
-    }
+def main(
+  game: str = "liars_dice_1x4f",
+  root_depth: int = 2,
+  sizes: tuple[int, ...] = SIZES,
+  figure: Path | None = None,
+  solves: timing.Solves = timing.SOLVES,
+) -> None:
+  """Time batches of subgames.
 
-
-def main(options: Options) -> None:
-  """Measures every size."""
-  rows = []
-  for row in measure(options):
-    timing.say(row)
-    rows.append(row)
-  if options.figure is not None:
-    line = [row["batch"] for row in rows], [row["solves_per_second"] for row in rows]
-    title = "{game}, {roots} roots, {iterations} updates a solve, {device}".format(**rows[-1])
+  Args:
+    game: Short name, from benchmarks.timing.
+    root_depth: Public actions from the start of the game to the roots; 0 for the whole game.
+    sizes: How many subgames are solved in one call.
+    figure: Where to draw the throughput.
+    solves: Of the solves.
+  """
+  rules, rates = timing.make_game(game, "game"), list[float]()
+  for size in sizes:
+    trees, roots = make_subgames(rules, root_depth, size)
+    taken = solves.time(solves.solver(trees, batch=size))
+    rates.append(timing.significant(size / taken.median))
+    timing.say(
+      "batch_solve",
+      **solves.describe(game, trees),
+      roots=roots,
+      real_nodes=round(float((np.asarray(trees.kind) != games.PADDING).mean()), 3),
+      batch=size,
+      batch_size=default_batch_size(trees),
+      solves_per_second=rates[-1],
+      updates_per_second=timing.significant(size * solves.iterations / taken.median),
+      compile_seconds=timing.significant(taken.compile_seconds, 3),
+    )
+  if figure is not None:
+    device = timing.environment()["device"]
+    title = f"{game}, {roots} roots, {solves.iterations} updates a solve, {device}"
     names = {"x": "subgames in a call", "y": "subgames solved a second"}
-    lines = {"pieces chosen by solve_batch": line}
-    draw_lines(lines, options.figure, title=title, yscale="linear", **names)
+    lines = {"pieces chosen by solve_batch": (list(sizes), rates)}
+    draw_lines(lines, figure, title=title, yscale="linear", **names)
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -1,8 +1,7 @@
 """Numbers of the main programs, held to those of a CPU.
 
-`benchmarks/golden.json` keeps, for each array, its products with a few random signs: what separates
-them is, but for a factor near one, what separates the arrays. `python -m benchmarks.checks` makes
-the file on a CPU, anew only where numbers change on purpose.
+`benchmarks/golden.json` keeps products of each array with a few random signs, which differ as the
+arrays do but for a factor near one. The command makes it; anew where numbers change on purpose.
 """
 
 import dataclasses
@@ -35,21 +34,16 @@ _ITERATIONS = 32
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-  """A program whose numbers are checked.
+  """A program whose numbers are checked."""
 
-  Attributes:
-    make: returns arrays by name; those called `exploitability` are one number.
-    limit: the most by which an array may be off, as a share of its norm.
-    platforms: where it runs; all if empty.
-  """
-
+  # returns arrays by name; those called `exploitability` are one number
   make: Callable[[], dict[str, Any]]
-  limit: float
-  platforms: tuple[str, ...] = ()
+  limit: float  # the most by which an array may be off, as a share of its norm
+  platforms: tuple[str, ...] = ()  # all if empty
 
 
 def project(array: Any) -> list[float]:
-  """Returns products of an array with random signs, a few numbers whatever its size."""
+  """Returns products of an array with random signs, a few numbers for any size."""
   flat = np.asarray(array, float).ravel()
   rng = np.random.default_rng(0)
   return [float((rng.integers(0, 2, flat.size) * 2 - 1) @ flat) for _ in range(_SIGNS)]
@@ -158,23 +152,19 @@ CHECKS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Make the file of numbers, on a CPU."""
+def main(output: Path = GOLDEN) -> None:
+  """Makes the file of numbers, on a CPU; of a fused network those of its layers in float32.
 
-  output: Path = GOLDEN
-  """File to write."""
-
-
-def main(options: Options) -> None:
-  """Makes the file: of a fused network the numbers are those of its layers in float32."""
+  Args:
+    output: File to write.
+  """
   jax.config.update("jax_platforms", "cpu")
   golden: dict[str, list[float]] = {}
   for name, check in CHECKS.items():
     make = functools.partial(_network, "float32") if check.platforms else check.make
     golden |= {f"{name}/{key}": project(array) for key, array in make().items()}
-  options.output.write_text(json.dumps(golden, indent=1) + "\n")
+  output.write_text(json.dumps(golden, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -1,10 +1,8 @@
 """Kernels, bytes and waits of the main programs, compiled for a GPU on a machine without one.
 
-XLA's GPU compiler runs on any machine (`pip install '.[gpu-compiler]'`); times it cannot
-say. `python -m benchmarks.compiled` prints a JSON line for each program: kernels and bytes of one
-call, of a solve of one turn, which updates each player; of a spot's of one turn and a look; and the
-kernels of a turn of its longest loop, of which a solve's has two turns in one. To add a program,
-add it to `PROGRAMS`.
+A JSON line for each of `PROGRAMS` (`pip install '.[gpu-compiler]'`): kernels and bytes of one call,
+of a solve of one turn, which updates each player; of a spot's of one turn and a look; and the
+kernels of a turn of its longest loop, of which a solve's has two turns in one.
 """
 
 import dataclasses
@@ -12,7 +10,6 @@ import functools
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,18 +34,6 @@ from solvers.sweeps.lines.parts import layout, make_parted_problem
 from solvers.xla import Work, options_for
 
 _TURNS = 128  # of a solve
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Compile the main programs for a GPU."""
-
-  device: Literal["h100"] = "h100"
-  """Which one."""
-  programs: tuple[str, ...] = ()
-  """Which ones; all by default."""
-  limit: int = 300
-  """Seconds after which a program is given up, each in a process of its own; 0 for no limit."""
 
 
 def _shapes(tree: Any, sharding: Any) -> Any:
@@ -118,10 +103,9 @@ def measure(name: str, device: str) -> dict[str, Any]:
   except NotImplementedError:
     raise SystemExit("no GPU compiler: pip install '.[gpu-compiler]'") from None
   lowered = trace(Mesh(np.array([gpu]), ("one",)), *arguments).lower(lowering_platforms=("cuda",))
-  begun, turns = time.perf_counter(), _TURNS if trace is _solve else 1
-  compiled = lowered.compile(compiler_options=options_for(Work.LOOPS) if trace is _solve else None)
-  seconds, found = time.perf_counter() - begun, count(compiled.as_text())
-  memory = compiled.memory_analysis()
+  loops, turns = (options_for(Work.LOOPS), _TURNS) if trace is _solve else (None, 1)
+  compiled, seconds, _ = timing.timed(lambda: lowered.compile(compiler_options=loops))
+  found, memory = count(compiled.as_text()), compiled.memory_analysis()
   held = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
   return {
     "kernels": timing.significant(found.kernels / turns),
@@ -134,23 +118,31 @@ def measure(name: str, device: str) -> dict[str, Any]:
   }
 
 
-def main(options: Options) -> None:
-  """Compiles the programs."""
-  for name in options.programs or PROGRAMS:
-    row: dict[str, Any] = {"benchmark": "compiled", "device": options.device, "program": name}
+def main(
+  device: Literal["h100"] = "h100", programs: tuple[str, ...] = (), limit: int = 300
+) -> None:
+  """Compile the main programs for a GPU.
+
+  Args:
+    device: Which one.
+    programs: Which ones; all by default.
+    limit: Seconds after which a program is given up, each in a process of its own; 0 for no limit.
+  """
+  for name in programs or PROGRAMS:
+    row: dict[str, Any] = {"device": device, "program": name}
     try:
-      if options.limit:
+      if limit:
         subprocess.run(
           [sys.executable, "-m", "benchmarks.compiled", "--limit", "0", "--programs", name],
-          timeout=options.limit,
+          timeout=limit,
           check=True,
           env=os.environ | {"JAX_PLATFORMS": "cpu"},
         )
       else:
-        timing.say(row | measure(name, options.device))
+        timing.say("compiled", **row | measure(name, device))
     except subprocess.SubprocessError as error:  # or it ended with an error, which it has shown
-      timing.say(row | {"not_compiled_in_seconds": options.limit, "why": str(error)})
+      timing.say("compiled", **row, not_compiled_in_seconds=limit, why=str(error))
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -1,13 +1,10 @@
-"""How long the agent of whole hold'em takes for a decision, off-tree bets among them.
+"""Seconds of a decision of the agent of whole hold'em, off-tree bets among them.
 
-`python -m benchmarks.decisions --preset hunl_small --seconds 4` seats an agent whose network has
-learned nothing, which takes as long, against one who bets any number of chips at random, and prints
-a JSON line: median, ninety-ninth percentile and maximum of the seconds from the other's move to the
-answer. `--hidden-layers 4 --width 768` takes another network. What is compiled and searched before
-the first hand is apart, as `start_seconds`.
+Its network has learned nothing, which takes as long; the opponent bets any number of chips. A JSON
+line has quantiles of the seconds from a move to the answer, without what precedes the first hand.
 """
 
-import time
+from typing import Any
 
 import jax
 import numpy as np
@@ -32,12 +29,7 @@ from rebel_jax.training.targets.target import init_params
 
 
 class Timed:
-  """A player whose decisions are timed: what it is told since its last one, and the answer.
-
-  Attributes:
-    seconds: of each decision.
-    off_tree: decisions of them after a bet that was not in the tree.
-  """
+  """A player whose decisions are timed: what it observes since its last one, and the answer."""
 
   def __init__(self, player: TreePlayer):
     self._player, self._spent, self._known = player, 0.0, True
@@ -54,15 +46,12 @@ class Timed:
     if isinstance(event, RaiseTo) and not self._player.lost:
       known = self._player._tree_bets().values()
       self._known &= self._player.table.actor == self._player.seat or event.chips in known
-    began = time.monotonic()
-    self._player.observe(event)
-    self._spent += time.monotonic() - began
+    self._spent += timing.timed(lambda: self._player.observe(event))[1]
 
   def act(self) -> Move:
     """See `ChipPlayer`."""
-    began = time.monotonic()
-    move = self._player.act()
-    self.seconds.append(self._spent + time.monotonic() - began)
+    move, seconds, _ = timing.timed(self._player.act)
+    self.seconds.append(self._spent + seconds)
     self.off_tree += not self._known
     self._spent, self._known = 0.0, True
     return move
@@ -105,15 +94,9 @@ def main(
   network = {"hidden_layers": hidden_layers, "width": width}
   config = config.replace(**{name: x for name, x in network.items() if x is not None})
   params = init_params(make_targets(config, config.make_game()), jax.random.key(seed))
-  began = time.monotonic()
-  seated = seat_agent(
-    Policy(config, params, {}),
-    preset,
-    seed=seed,
-    iterations=iterations,
-    seconds=seconds,
-  )
-  started = time.monotonic() - began
+  limits: dict[str, Any] = {"iterations": iterations, "seconds": seconds}
+  policy = Policy(config, params, {})
+  seated, started, _ = timing.timed(lambda: seat_agent(policy, preset, seed=seed, **limits))
   assert isinstance(seated, TreePlayer)
   timed = Timed(seated)
   players: tuple[ChipPlayer, ChipPlayer] = timed, AnyBet(seated.rules, seed=seed)
@@ -121,20 +104,17 @@ def main(
   found = np.array(timed.seconds)
   median, late, last = (float(np.quantile(found, q)) for q in (0.5, 0.99, 1.0))
   timing.say(
-    {
-      "benchmark": "decisions",
-      **timing.environment(),
-      "preset": preset,
-      "network": f"{config.network.hidden_layers} x {config.network.width}",
-      "budget": seconds,
-      "hands": hands,
-      "decisions": len(found),
-      "off_tree": timed.off_tree,
-      "median": round(median, 3),
-      "p99": round(late, 3),
-      "max": round(last, 3),
-      "start_seconds": round(started, 1),
-    }
+    "decisions",
+    preset=preset,
+    network=f"{config.network.hidden_layers} x {config.network.width}",
+    budget=seconds,
+    hands=hands,
+    decisions=len(found),
+    off_tree=timed.off_tree,
+    median=round(median, 3),
+    p99=round(late, 3),
+    max=round(last, 3),
+    start_seconds=round(started, 1),
   )
 
 

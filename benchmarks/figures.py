@@ -1,7 +1,6 @@
 """Figures of lines, mostly exploitability against iterations, and the JSON lines behind them.
 
-`python -m benchmarks.figures RUN... --figure FILE` draws exploitability against seconds for runs of
-`train.py`, a panel for each game.
+The command draws exploitability against seconds for runs of `train.py`, a panel for each game.
 """
 
 import contextlib
@@ -34,26 +33,30 @@ def read_rows(files: Sequence[Path], *benchmarks: str) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def picture(path: Path, size: tuple[float, float] = (7, 4.5)) -> Iterator[Any]:
-  """Yields axes to draw in, whose picture is then written.
-
-  Raises:
-    ImportError: matplotlib is not installed.
-  """
+def panels(
+  number: int, path: Path, *, columns: int | None = None, size: tuple[float, float] = (7, 4.5),
+  sharey: bool = False, **save: Any,
+) -> Iterator[tuple[Any, Any]]:  # fmt: skip
+  """Yields a figure and so many axes of a size, whose picture is then written."""
   from matplotlib.figure import Figure
 
-  figure = Figure(figsize=size, layout="constrained")
-  axes = figure.add_subplot()
-  yield axes
-  axes.grid(True, which="both", alpha=0.3)
-  save_picture(figure, path, dpi=100)
+  columns = min(columns or number, number)
+  rows = -(-number // columns)
+  figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+  grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel()
+  yield figure, grid[:number]
+  for axes in grid:
+    axes.grid(True, which="both", alpha=0.3)
+  for axes in grid[number:]:
+    axes.set_visible(False)
+  save_picture(figure, path, **{"dpi": 100} | save)
 
 
 def draw_lines(
   lines: Lines, path: Path, *, title: str, y: str, x: str = ITERATIONS, yscale: str = "log"
 ) -> None:
   """Draws one line for each name: `y` against `x`, which is logarithmic."""
-  with picture(path) as axes:
+  with panels(1, path) as (_, (axes,)):
     for name, (at, values) in lines.items():
       axes.plot(at, values, "o-", markersize=3, label=name)
     axes.set_xscale("log", base=2)
@@ -71,24 +74,21 @@ def main(runs: tyro.conf.Positional[tuple[Path, ...]], figure: Path) -> None:
     runs: folders.
     figure: the picture to write.
   """
-  from matplotlib.figure import Figure
-
-  panels: dict[str, list[tuple[int, Any]]] = {}
+  panes: dict[str, list[tuple[int, Any]]] = {}
   for run in runs:
     config = checkpoint.load(str(run)).config
     title = " ".join([config.game, *(f"{x}={y}" for x, y in dict(config.game_params).items())])
     rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     points = [(row["seconds"], Measurement(row).exploitability) for row in rows]
     kind = 2 if config.grows else int(isinstance(config.search, DeepCFR))
-    panels.setdefault(title, []).append((kind, [x for x in points if x[1] is not None]))
-  drawn = Figure(figsize=(4 * len(panels), 3.6), layout="constrained")
-  for axes, (title, lines) in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels.items()):
-    for kind, points in lines:
-      axes.plot(*zip(*points), f"C{kind}o-", markersize=3)
-    axes.set(title=title, xlabel="seconds", ylabel="exploitability", yscale="log")
-    named = {KINDS[kind]: line for (kind, _), line in zip(lines, axes.lines)}
-    axes.legend(named.values(), named)
-  save_picture(drawn, figure, dpi=100)
+    panes.setdefault(title, []).append((kind, [x for x in points if x[1] is not None]))
+  with panels(len(panes), figure, size=(4, 3.6)) as (_, grid):
+    for axes, (title, lines) in zip(grid, panes.items()):
+      for kind, points in lines:
+        axes.plot(*zip(*points), f"C{kind}o-", markersize=3)
+      axes.set(title=title, xlabel="seconds", ylabel="exploitability", yscale="log")
+      named = {KINDS[kind]: line for (kind, _), line in zip(lines, axes.lines)}
+      axes.legend(named.values(), named)
 
 
 if __name__ == "__main__":

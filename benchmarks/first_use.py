@@ -1,11 +1,9 @@
 """Seconds that a first use takes, most of them compilation, here and in another checkout.
 
-Each case is a program that starts with an empty cache. Where `--against` names a checkout, such as
-a worktree of an earlier commit, both run it in turns, and `ratio` is of CPU seconds, which depend
-less on what else the machine does than those that pass.
+Each case is a program that starts with an empty cache. With `--against` both checkouts run it in
+turns, and `ratio` is of CPU seconds, which depend less on what else the machine does.
 """
 
-import dataclasses
 import json
 import os
 import re
@@ -53,32 +51,28 @@ _before = _used()
 _AT_END = "\nprint(json.dumps([_used() - _before, time.time() - _begun, len(_compiled)]))"
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Time first uses with an empty cache."""
+def main(
+  cases: tuple[str, ...] = tuple(CASES), against: Path | None = None, repeats: int = 1
+) -> None:
+  """Time first uses with an empty cache.
 
-  cases: tuple[str, ...] = tuple(CASES)
-  """Which ones."""
-  against: Path | None = None
-  """Another checkout, to run in turns with this one."""
-  repeats: int = 1
-  """How often; the least counts."""
-
-
-def main(options: Options) -> None:
-  for name in options.cases:
+  Args:
+    cases: Which ones.
+    against: Another checkout, to run in turns with this one.
+    repeats: How often; the least counts.
+  """
+  for name in cases:
     program = timing.look_up("cases", name, CASES)
-    checkouts = [_ROOT] if options.against is None else [_ROOT, options.against.resolve()]
-    runs = [[first_use(name, program, x) for x in checkouts] for _ in range(options.repeats)]
+    checkouts = [_ROOT] if against is None else [_ROOT, against.resolve()]
+    runs = [[first_use(name, program, x) for x in checkouts] for _ in range(repeats)]
     best = [min(rows) for rows in zip(*runs)]
-    names = ("", "against_")
     figures = {
       f"{start}{figure}": round(value, 2)
-      for start, row in zip(names, best)
+      for start, row in zip(("", "against_"), best)
       for figure, value in zip(("cpu_seconds", "seconds", "programs"), row)
     }
     ratio = {"ratio": round(best[0][0] / best[1][0], 3)} if len(best) > 1 else {}
-    timing.say({"benchmark": "first_use", **timing.environment(), "case": name} | figures | ratio)
+    timing.say("first_use", case=name, **figures, **ratio)
 
 
 def first_use(name: str, program: str, checkout: Path) -> tuple[float, float, int]:
@@ -96,9 +90,8 @@ def first_use(name: str, program: str, checkout: Path) -> tuple[float, float, in
     )
   if done.returncode:
     raise SystemExit(f"{name} in {checkout} failed:\n{done.stderr[-2000:]}")
-  cpu, wall, programs = json.loads(done.stdout.splitlines()[-1])
-  return cpu, wall, programs
+  return tuple(json.loads(done.stdout.splitlines()[-1]))
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -1,17 +1,11 @@
 """Measures self-play: examples a second, and how close the network comes to plain products.
 
-`python -m benchmarks.generation --preset liars_dice_1x4f_paper` does the reference program's work:
-depth 2, Linear CFR-D, 1,024 iterations, a 2x256 network, the self-play mix of subgames. Prints one
-JSON line.
-
-Floating-point operations of the network count multiplications and additions of its matrix products
-for leaves that exist; padding, normalisation and activations do not count. The first layer's share
-of the public features is computed once a search, so it does not count either.
+Operations are multiplications and additions of the network's products for leaves that exist, not
+padding, normalisation, activations, and the first layer's share of features, made once a search.
 """
 
 import functools
 import statistics
-import time
 
 import jax
 import jax.numpy as jnp
@@ -39,12 +33,8 @@ def matmul_flops_per_second() -> float:
     def chain(x, w, inner=inner):
       return jax.lax.fori_loop(0, inner, lambda _, y: y @ w, x)
 
-    chain(x, w).block_until_ready()
-    for _ in range(5):
-      start = time.perf_counter()
-      chain(x, w).block_until_ready()
-      seconds = time.perf_counter() - start
-      best = max(best, 2 * rows * width * width * inner / seconds)
+    seconds = timing.time_calls(functools.partial(chain, x, w), repeats=5).fastest
+    best = max(best, 2 * rows * width * width * inner / seconds)
   return best
 
 
@@ -56,10 +46,8 @@ def flops_per_row(network: ValueNetwork) -> int:
 
 
 def generate(table, settings: SelfPlay, lanes, params, key, steps: int, mesh: Mesh):
-  """Takes steps of self-play on every device; returns the lanes `[D, ...]` and summed counts.
-
-  What examples are made of is summed up too, or XLA would leave out what only they need.
-  """
+  """Takes steps of self-play on every device; returns the lanes `[D, ...]` and summed counts."""
+  # What examples are made of is summed up too, or XLA would leave out what only they need.
 
   def on_device(table, lanes, params, keys):
     def step(lanes, key):
@@ -132,42 +120,32 @@ def main(
   keys = jax.random.split(jax.random.key(1), repeats + warm_up)
 
   matmul = matmul_flops_per_second()
-  start = time.perf_counter()
-  games, _ = step(table, settings, games, params, keys[-1])
-  jax.block_until_ready(games)
-  first_call = time.perf_counter() - start
-  for key in keys[repeats:-1]:
-    games, _ = step(table, settings, games, params, key)
-  rates, flops, live = [], [], []
-  for key in keys[:repeats]:
-    jax.block_until_ready(games)
-    start = time.perf_counter()
-    games, (stats, _) = step(table, settings, games, params, key)
-    jax.block_until_ready(games)
-    seconds = time.perf_counter() - start
+  rates, flops, live, calls = [], [], [], []
+  for key in (keys[-1], *keys[repeats:-1], *keys[:repeats]):
+    (games, (stats, _)), seconds, _ = timing.timed(
+      functools.partial(step, table, settings, games, params, key)
+    )
+    calls.append(seconds)
     rates.append(2 * int(stats.solves) / seconds)
     flops.append(float(stats.asked) * flops_per_row(network) / seconds)
     room = sum(layer.num_rows for layer in settings.layers)
     live.append(int(stats.rows) / (room * num_devices * steps))
-  matmul = max(matmul, matmul_flops_per_second())
+  matmul, flop = max(matmul, matmul_flops_per_second()), statistics.median(flops[-repeats:])
   timing.say(
-    {
-      "benchmark": "generation",
-      **timing.environment(),
-      "preset": preset,
-      "devices": num_devices,
-      "lanes": settings.num_lanes * num_devices,
-      "iterations": settings.num_iterations,
-      "share_start": settings.share_start,
-      "precision": config.network.precision,
-      "fused_network": config.search.fused_network,
-      "examples_per_second": round(statistics.median(rates), 1),
-      "network_flops_per_second": round(statistics.median(flops)),
-      "matmul_flops_per_second": round(matmul),
-      "network_share_of_matmul": round(statistics.median(flops) / matmul, 3),
-      "live_rows": round(statistics.median(live), 3),
-      "first_call_seconds": round(first_call, 1),
-    }
+    "generation",
+    preset=preset,
+    devices=num_devices,
+    lanes=settings.num_lanes * num_devices,
+    iterations=settings.num_iterations,
+    share_start=settings.share_start,
+    precision=config.network.precision,
+    fused_network=config.search.fused_network,
+    examples_per_second=round(statistics.median(rates[-repeats:]), 1),
+    network_flops_per_second=round(flop),
+    matmul_flops_per_second=round(matmul),
+    network_share_of_matmul=round(flop / matmul, 3),
+    live_rows=round(statistics.median(live[-repeats:]), 3),
+    first_call_seconds=round(calls[0], 1),
   )
 
 

@@ -19,11 +19,7 @@ _INSTRUCTION = re.compile(r"\s+(?:ROOT )?(%\S+) = (.*?) ([a-z][\w-]*)\((.*)")
 
 
 def absent_gpu(description: str) -> jax.Device:
-  """Returns the device of a target description; programs are made for a GPU from now on.
-
-  Raises:
-    NotImplementedError: the compiler's plugin is not installed.
-  """
+  """Returns the device of a target description; programs are made for a GPU from now on."""
   jax.config.update("jax_platforms", "cpu")  # the plugin would look for a driver
   shape = {"target_config": description, "topology": "1x1x1"}
   device = topologies.get_topology_desc("", "cuda", **shape).devices[0]
@@ -32,29 +28,21 @@ def absent_gpu(description: str) -> jax.Device:
 
 
 class Counts(NamedTuple):
-  """What a program launches and touches.
-
-  Attributes:
-    kernels, bytes: of the whole program.
-    waits: loops and branches that the host decides.
-    turn: kernels of a turn of the loop that launches most of those whose length is known.
-  """
+  """What a program launches and touches."""
 
   kernels: int = 0
   bytes: int = 0
-  waits: int = 0
-  turn: int = 0
+  waits: int = 0  # loops and branches that the host decides
+  turn: int = 0  # kernels of a turn of the loop that launches most of those whose length is known
 
   def plus(self, other: "Counts", times: int = 1) -> "Counts":
     return Counts(*(x + times * y for x, y in zip(self[:3], other)))
 
 
 def count(text: str) -> Counts:
-  """Returns the kernels that one call of a program launches, from its optimised HLO.
-
-  A loop whose turns are counted by the device counts once, and so does the longest branch. Bytes
-  are all operands and results, more than what moves where caches hold them.
-  """
+  """Returns the kernels that one call of a program launches, from its optimised HLO."""
+  # A loop whose turns are counted by the device counts once, and so does the longest branch. Bytes
+  # are all operands and results, more than what moves where caches hold them.
   bodies: dict[str, list[tuple[Any, ...]]] = {}
   loops = [(0, 0)]  # kernels of all turns, and of one
   for block in re.split(r"\n(?=ENTRY |%)", text):

@@ -1,17 +1,15 @@
 """Measures what this library does on the devices at hand, as much as fits into some minutes.
 
-`python -m benchmarks.machine --minutes 9 --output FILE` first checks that the main programs compute
-what a CPU does (`benchmarks.checks`), while all rates (`benchmarks.measurements`) compile side by
-side; then times those that are ready, the most valuable first; then trains the default run by the
-clock; and prints a table of all that FILE holds. Each result is a JSON line in FILE at once. The
-same command with the same FILE goes on with what is missing, also after it was killed.
+Checks that the main programs compute what a CPU does (`benchmarks.checks`), while all rates
+(`benchmarks.measurements`) compile side by side; times those that are ready, the most valuable
+first; trains the default run by the clock; and prints a table of all that the file of `--output`
+holds. The same command goes on with what is missing, also after it was killed.
 
 Exit codes: 0 the table is printed; 1 a check failed; 2 an argument is not allowed or FILE is of
 another machine or version, and nothing was written.
 """
 
 import concurrent.futures
-import dataclasses
 import functools
 import json
 import math
@@ -41,31 +39,11 @@ _LEAST_FOR_TRAINING = 100.0  # seconds
 _DEFAULT_RUN = "default run"
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Measure what this library does on the devices at hand."""
-
-  output: Path
-  """File of JSON lines, one a result; what it holds is not measured again."""
-  minutes: float = 9.0
-  """How long to measure."""
-  small: bool = False
-  """Tiny sizes, to see that every program runs."""
-
-
 class Results:
-  """Results that a file holds, and those that are added to it.
-
-  Attributes:
-    rows: by name, the line of each.
-  """
+  """Results that a file holds, and those that are added to it, by name."""
 
   def __init__(self, path: Path, machine: dict[str, Any]):
-    """Reads the file, or begins it.
-
-    Raises:
-      SystemExit: it is of another machine, version or program, or cannot be written.
-    """
+    """Reads the file, or begins it; refuses one of another machine, version or program."""
     self.rows: dict[str, dict[str, Any]] = {}
     try:
       text = path.read_bytes() if path.exists() else b""
@@ -137,9 +115,7 @@ def time_rate(prepared: measurements.Prepared, seconds: float = 0.5) -> float:
   figures: list[float] = []
   start = time.monotonic()
   while len(figures) < 3 or time.monotonic() - start < seconds:
-    before = time.perf_counter()
-    jax.block_until_ready(prepared.once())
-    figures.append(prepared.figure(time.perf_counter() - before))
+    figures.append(prepared.figure(timing.timed(prepared.once)[1]))
   return statistics.median(figures)
 
 
@@ -167,9 +143,9 @@ def default_run(seconds: float) -> dict[str, Any]:
   }
 
 
-def measure(results: Results, options: Options, console: Console) -> bool:
+def measure(results: Results, minutes: float, small: bool, console: Console) -> bool:
   """Makes what is missing as long as there is time; returns whether everything has ended."""
-  end = time.monotonic() + 60 * options.minutes
+  end = time.monotonic() + 60 * minutes
   platform = jax.default_backend()
 
   def left() -> float:
@@ -183,7 +159,7 @@ def measure(results: Results, options: Options, console: Console) -> bool:
 
   missing = {
     name: rate
-    for name, rate in measurements.rates(options.small).items()
+    for name, rate in measurements.rates(small).items()
     if name not in results.rows and (platform != "cpu" or not rate.accelerator)
   }
   stop = threading.Event()
@@ -203,7 +179,7 @@ def measure(results: Results, options: Options, console: Console) -> bool:
 
   for name in [name for name, job in jobs.items() if job.done()]:
     add(name, functools.partial(figures, name))
-  if left() > _LEAST_FOR_TRAINING and not options.small:
+  if left() > _LEAST_FOR_TRAINING and not small:
     add(_DEFAULT_RUN, lambda: default_run(0.75 * left()))
   for name in [name for name, job in jobs.items() if job.done()]:  # the late ones too
     add(name, functools.partial(figures, name))
@@ -234,18 +210,27 @@ def show(results: Results, machine: dict[str, Any], console: Console) -> None:
   console.print(table)
 
 
-def main(options: Options) -> int:
-  """Measures, prints the table and returns the exit code."""
+def main(output: Path, minutes: float = 9.0, small: bool = False) -> int:
+  """Measure what this library does on the devices at hand.
+
+  Args:
+    output: File of JSON lines, one a result; what it holds is not measured again.
+    minutes: How long to measure.
+    small: Tiny sizes, to see that every program runs.
+
+  Returns:
+    The exit code.
+  """
   console = Console(highlight=False, markup=False)
   if not console.is_terminal:
     console.width = 120
-  if not options.minutes > 0:
-    raise SystemExit(f"minutes={options.minutes} must be a positive number")
+  if not minutes > 0:
+    raise SystemExit(f"minutes={minutes} must be a positive number")
   machine = describe_environment()
-  results = Results(options.output, machine)
+  results = Results(output, machine)
   ended = False
   try:
-    ended = measure(results, options, console)
+    ended = measure(results, minutes, small, console)
   finally:
     results.close()
     show(results, machine, console)
@@ -258,4 +243,4 @@ def main(options: Options) -> int:
 
 if __name__ == "__main__":
   os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.6")  # the default run needs the rest
-  timing.command(main, Options)
+  timing.command(main)

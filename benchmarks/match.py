@@ -1,8 +1,7 @@
 """Head-to-head: a trained agent against uniform play, an equilibrium and OpenSpiel's bots.
 
-`python -m benchmarks.match liars_dice_1x4f` prints a JSON line for each opponent: the agent's mean
-payoff a game over both seats, with its 95 % confidence interval. An agent at equilibrium wins
-nothing on average against another, and does not lose against anyone.
+A JSON line for each opponent: the agent's mean payoff a game over both seats, with its 95 %
+confidence interval. An equilibrium wins nothing from another, and loses to no player.
 """
 
 import dataclasses
@@ -22,22 +21,25 @@ from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, pla
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-  """Play matches."""
+  """Play matches.
+
+  Attributes:
+    checkpoint: A run's folder, a checkpoint, or the name of a network that comes with the package.
+    opponents: Whom to play; these three are all there are.
+    games: Games of each match.
+    iterations: Iterations of the agent's searches; one player's update is one.
+    simulations: Simulations of each search, where searches grow trees; None for the run's.
+    per_update: Simulations for each update of such searches; None for one.
+    seed: Of deals and players.
+  """
 
   checkpoint: tyro.conf.Positional[str] = "liars_dice_1x4f"
-  """A run's folder, a checkpoint, or the name of a network that comes with the package."""
   opponents: tuple[str, ...] = ("uniform", "equilibrium", "open_spiel_uniform")
-  """Whom to play; these three are all there are."""
   games: int = 2_000
-  """Games of each match."""
   iterations: int = 256
-  """Iterations of the agent's searches; one player's update is one."""
   simulations: int | None = None
-  """Simulations of each search, where searches grow trees; None for the run's."""
   per_update: float | None = None
-  """Simulations for each update of such searches; None for one."""
   seed: int = 0
-  """Of deals and players."""
 
 
 def play_uniform(searcher: Any, options: Options) -> MatchResult:
@@ -97,19 +99,16 @@ def main(options: Options) -> None:
   for name, play in zip(options.opponents, chosen):
     result = play(searcher, options)
     timing.say(
-      {
-        "benchmark": "match",
-        **timing.environment(),
-        "agent": options.checkpoint,
-        "opponent": name,
-        **settings,
-        "games": result.num_games,
-        "mean": round(result.mean, 4),
-        "half_width": round(result.half_width, 4),
-        "by_seat": [round(x, 4) for x in result.by_seat],
-      }
+      "match",
+      agent=options.checkpoint,
+      opponent=name,
+      **settings,
+      games=result.num_games,
+      mean=round(result.mean, 4),
+      half_width=round(result.half_width, 4),
+      by_seat=[round(x, 4) for x in result.by_seat],
     )
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -1,7 +1,6 @@
 """Rates of the main programs, the most valuable first, each with the floor of one H100.
 
-A floor is arithmetic until somebody measures: launches of 1.5 µs a kernel in a CUDA graph, 2.5 µs
-outside, 3.0 TB/s. To add a rate, add it to `rates`.
+A floor is arithmetic: launches of 1.5 µs a kernel in a CUDA graph, 2.5 µs outside, 3.0 TB/s.
 """
 
 import dataclasses
@@ -24,31 +23,20 @@ from rebel_jax.training.setup import make_setup
 
 
 class Prepared(NamedTuple):
-  """A program that is compiled and warm.
+  """A program that is compiled and warm."""
 
-  Attributes:
-    once: runs it and returns arrays to wait for.
-    figure: the rate, of the seconds of a call.
-  """
-
-  once: Callable[[], Any]
-  figure: Callable[[float], float]
+  once: Callable[[], Any]  # runs it and returns arrays to wait for
+  figure: Callable[[float], float]  # the rate, of the seconds of a call
 
 
 class Rate(NamedTuple):
-  """A rate to measure.
+  """A rate to measure."""
 
-  Attributes:
-    prepare: compiles and warms up the program.
-    unit: of the figure.
-    floor: the figure that arithmetic leaves on an H100; None where nobody counted.
-    accelerator: whether only an accelerator measures it.
-  """
-
-  prepare: Callable[[], Prepared]
-  unit: str
+  prepare: Callable[[], Prepared]  # compiles and warms up the program
+  unit: str  # of the figure
+  # the figure that arithmetic leaves on an H100; None where none was counted
   floor: float | None = None
-  accelerator: bool = False
+  accelerator: bool = False  # whether only an accelerator measures it
 
 
 def rates(small: bool = False) -> dict[str, Rate]:
@@ -126,7 +114,7 @@ def products(precision: str) -> Callable[[jax.Array], jax.Array]:
 
 
 def small_turns(numbers: jax.Array) -> jax.Array:
-  """Returns what a loop makes of a few numbers whose turn is a product and a sort."""
+  """Returns a few numbers after a loop whose turn is a product and a sort."""
   turn = lambda _, x: jnp.sort(x @ x * 1e-2, axis=0) + x  # noqa: E731
   return jax.lax.fori_loop(0, _TURNS, turn, numbers.reshape(8, 8))
 
@@ -139,12 +127,7 @@ def run_plain(program: Callable, size: int, figure: Callable[[float], float]) ->
 
 
 class Run:
-  """A run that takes steps as they are asked for.
-
-  Attributes:
-    setup, trainer: of the configuration.
-    state, report: after the last steps.
-  """
+  """A run that takes steps one call at a time; `state` and `report` are of the last ones."""
 
   def __init__(self, config: Config, num_devices: int | None = None, **changes: Any):
     """Places lanes on the devices, all or so many; `changes` are of the trainer."""

@@ -1,16 +1,14 @@
 """Poker as a load: updates of turn endgame hold'em, and river subgames in batches.
 
-  python -m benchmarks.poker update  time of one player's update on the ReBeL paper's board
-  python -m benchmarks.poker rivers  rivers of random boards, pots and beliefs, solved in a batch
-  python -m benchmarks.poker ranges  updates of ranges of 167 and 250 hands, on trees and as lines
-  python -m benchmarks.poker flop    a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
-  python -m benchmarks.poker spots   updates of realistic spots as lines, for one core (`taskset`)
-
-An iteration is one player's update. Prints JSON lines. With `--suits merged` update and rivers take
-lines, in which hands that suits cannot tell apart are one.
+update  one player's update on the ReBeL paper's board
+rivers  rivers of random boards, pots and beliefs, solved in a batch
+ranges  updates of ranges of 167 and 250 hands, on trees and as lines
+flop    a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
+spots   updates of realistic spots as lines, for one core (`taskset`)
 """
 
 import dataclasses
+import functools
 import resource
 import time
 from collections.abc import Iterator
@@ -23,16 +21,7 @@ import tyro
 import games
 import solvers
 from benchmarks import timing
-from games.poker import (
-  RANKS,
-  TEH,
-  BetSizes,
-  Deck,
-  Holdem,
-  RiverEndgame,
-  TurnEndgame,
-  in_units,
-)
+from games.poker import RANKS, TEH, BetSizes, Deck, Holdem, RiverEndgame, TurnEndgame, in_units
 from games.poker.lines import Lines, make_lines, round_up
 from rebel_jax import devices
 from rebel_jax.spots import solved as spot
@@ -42,29 +31,10 @@ BETS = {"teh": TEH, "teh_one_bet": dataclasses.replace(TEH, max_raises=1)}
 Suits = Literal["merged", "apart"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Time hold'em."""
-
-  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop", "spots"]]
-  """What to time."""
-  bets: str = "teh"
-  """The bets of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round."""
-  suits: Suits = "apart"
-  """Whether update merges suits that cannot make a flush; so do rivers, of all hands equally."""
-  iterations: int | None = None
-  """Updates of a solve; None for 20 of update and ranges, 256 of rivers."""
-  tables: Literal["none", "float16"] = "none"
-  """How a flop's sums are kept: in 32 bits, or in 16."""
-  number: int = 1024
-  """How many rivers."""
-
-
 def row(part: str, **figures: Any) -> dict[str, Any]:
   """Returns a line's figures, with the largest resident memory of this process so far in GB."""
   gigabytes = timing.significant(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 3)
-  head = {"benchmark": f"poker.{part}", **timing.environment()}
-  return head | figures | {"gigabytes": gigabytes}
+  return {"benchmark": f"poker.{part}", **figures, "gigabytes": gigabytes}
 
 
 def make_tree(game: games.Game, beliefs: np.ndarray | None = None) -> games.PublicTree:
@@ -84,16 +54,10 @@ def paper_turn(bets: str, suits: Suits = "apart") -> tuple[Holdem, Any]:
 def update(bets: str = "teh", iterations: int = 20, suits: Suits = "apart") -> dict[str, Any]:
   """Times Linear CFR on the paper's board: two runs of different length, compiled."""
   _, tree = paper_turn(bets, suits)
-  seconds, of_cores = [], []
-  for number in (2, 2 + iterations):
-
-    def run(number=number):
-      return solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=number)
-
-    seconds.append(timing.time_calls(run, repeats=3))
-    start = time.process_time()
-    jax.block_until_ready(run())
-    of_cores.append(time.process_time() - start)
+  solve = functools.partial(solvers.solve, tree, algorithm=solvers.linear_cfr())
+  runs = [functools.partial(solve, num_iterations=number) for number in (2, 2 + iterations)]
+  short, long = (timing.time_calls(run, repeats=3) for run in runs)
+  of_cores = [timing.timed(run)[2] for run in runs]
   return row(
     "update",
     bets=bets,
@@ -101,12 +65,10 @@ def update(bets: str = "teh", iterations: int = 20, suits: Suits = "apart") -> d
     nodes=tree.num_nodes,
     decisions=int((tree.kind <= games.PLAYER_1).sum()) if suits == "apart" else None,
     hands=tree.num_infostates if suits == "apart" else tree.streets[0].width(0),
-    milliseconds_per_update=timing.significant(
-      1000 * (seconds[1].fastest - seconds[0].fastest) / iterations
-    ),
+    milliseconds_per_update=timing.significant(1000 * (long.fastest - short.fastest) / iterations),
     # Of all cores together: what other programs take away does not count.
     processor_milliseconds=timing.significant(1000 * (of_cores[1] - of_cores[0]) / iterations),
-    compile_seconds=timing.significant(seconds[1].compile_seconds, 3),
+    compile_seconds=timing.significant(long.compile_seconds, 3),
   )
 
 
@@ -120,39 +82,29 @@ def overlapping_ranges(game: Holdem, own: tuple[int, int], union: int) -> np.nda
 
 
 def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
-  """Times Linear CFR from given ranges, in turn: on trees of all hands and of theirs, and as lines.
-
-  Exploitability is that of a policy of numpy's, its check included.
-  """
+  """Times Linear CFR from ranges, in turn: on trees of all hands and of theirs, and as lines."""
+  # Exploitability is that of a policy of numpy's, its check included.
   game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
   beliefs = overlapping_ranges(game, (167, 250), 270)
   small = game.only(beliefs)
   trees = {"all": make_tree(game, beliefs), "held": make_tree(small)}
-  ways: dict[str, games.PublicTree | Lines] = {**trees, "lines": make_lines(small)[0]}
-  lengths = (2, 2 + iterations)
+  ways: list[tuple[str, Any]] = [*trees.items(), ("lines", make_lines(small)[0])]
 
   def seconds(tree: games.PublicTree | Lines, number: int) -> float:
-    linear = solvers.linear_cfr()
-    start = time.perf_counter()
-    solved = solvers.solve(tree, algorithm=linear, target=0, num_iterations=number)
-    jax.block_until_ready(solved.average_policy)
-    return time.perf_counter() - start
+    solve = functools.partial(solvers.solve, algorithm=solvers.linear_cfr(), target=0)
+    return timing.timed(lambda: solve(tree, num_iterations=number).average_policy)[1]
 
-  per_update: dict[str, list[float]] = {name: [] for name in ways}
-  for _ in range(6):
-    for name, tree in ways.items():
-      short, long = (seconds(tree, number) for number in lengths)
-      per_update[name].append(1000 * (long - short) / iterations)
-  judged = {}
-  for name, tree in trees.items():
-    solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=lengths[0])
-    policy, times = np.asarray(solved.average_policy), []
-    for _ in range(6):
-      start = time.perf_counter()
-      solvers.exploitability(tree, policy).block_until_ready()
-      times.append(time.perf_counter() - start)
-    judged[name] = timing.significant(float(np.median(times[1:])))
-  taken = {name: np.array(found[1:]) for name, found in per_update.items()}  # the first compiles
+  def judge(tree: games.PublicTree) -> float:
+    policy = timing.average_policy(tree, solvers.linear_cfr(), 2)
+    once = functools.partial(solvers.exploitability, tree, policy)
+    return timing.significant(timing.time_calls(once, repeats=5).median)
+
+  per_update = [
+    {name: 1000 * (seconds(x, 2 + iterations) - seconds(x, 2)) / iterations for name, x in ways}
+    for _ in range(6)
+  ]
+  # The first compiles.
+  taken = {name: np.array([found[name] for found in per_update[1:]]) for name, _ in ways}
   return row(
     "ranges",
     bets=bets,
@@ -163,7 +115,7 @@ def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
     milliseconds_per_update={
       name: timing.significant(float(np.median(found))) for name, found in taken.items()
     },
-    seconds_of_exploitability=judged,
+    seconds_of_exploitability={name: judge(tree) for name, tree in trees.items()},
     times_faster={
       name: timing.significant(float(np.median(taken["all"] / taken[name])), 3)
       for name in ("held", "lines")
@@ -186,90 +138,63 @@ def random_rivers(number: int) -> tuple[list[Holdem], np.ndarray]:
   return made, np.stack(beliefs)
 
 
-def merged_rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
-  """Solves `number` rivers of all hands equally often as lines, hands that are alike merged."""
-  made, _ = random_rivers(number)
-  start = time.perf_counter()
-  shapes: dict[Any, list[int]] = {}
-  lines = [round_up(make_lines(game)[0], lambda n: -(-n // 16) * 16)[0] for game in made]
-  for i, own in enumerate(lines):
-    shape = jax.tree.structure(own), *(x.shape for x in jax.tree.leaves(own))
-    shapes.setdefault(shape, []).append(i)
-  building = time.perf_counter() - start
+def rivers(number: int = 1024, iterations: int = 256, suits: Suits = "apart") -> dict[str, Any]:
+  """Solves `number` rivers in batches, merged as lines of all hands, and measures each solution."""
+  made, beliefs = random_rivers(number)
+  merged, shapes = suits == "merged", dict[Any, list[int]]()
 
-  def solve():
+  def build() -> list[Any]:
+    if merged:
+      return [round_up(make_lines(game)[0], lambda n: -(-n // 16) * 16)[0] for game in made]
+    return [games.build_public_tree(game) for game in made]
+
+  def shape(x: Any) -> Any:
+    return (jax.tree.structure(x), *map(np.shape, jax.tree.leaves(x))) if merged else x.structure
+
+  problems, building, _ = timing.timed(build)
+  for i, problem in enumerate(problems):
+    shapes.setdefault(shape(problem), []).append(i)
+  stacks: Any = [[problems[i] for i in rows] for rows in shapes.values()]
+  if not merged:
+    stacks = [jax.tree.map(jax.numpy.asarray, games.stack_trees(trees)) for trees in stacks]
+
+  def solve() -> list[Any]:
     return [
       solvers.solve_batch(
-        [lines[i] for i in rows], algorithm=solvers.discounted_cfr(), num_iterations=iterations
-      )
-      for rows in shapes.values()
-    ]
-
-  time_taken = timing.time_calls(solve, repeats=2)
-  of_cores = time.process_time()
-  gaps = np.concatenate([np.asarray(found.exploitability) for found in solve()])
-  of_cores = time.process_time() - of_cores
-  pots = np.array([made[i].rules.pot for rows in shapes.values() for i in rows])
-  return row(
-    "rivers",
-    suits="merged",
-    rivers=number,
-    shapes=len(shapes),
-    classes=sorted({x.streets[0].width(0) for x in lines}),
-    iterations=iterations,
-    rivers_per_second=timing.significant(number / time_taken.fastest),
-    rivers_per_processor_second=timing.significant(number / of_cores),
-    build_seconds=timing.significant(building, 3),
-    compile_seconds=timing.significant(time_taken.compile_seconds, 3),
-    measured=number,
-    pot_median=timing.significant(float(np.median(gaps / pots))),
-    pot_worst=timing.significant(float((gaps / pots).max())),
-  )
-
-
-def rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
-  """Solves `number` rivers in one batch and measures how well each is solved."""
-  made, beliefs = random_rivers(number)
-  start = time.perf_counter()
-  trees = [games.build_public_tree(game) for game in made]
-  shapes: dict[Any, list[int]] = {}
-  for i, tree in enumerate(trees):
-    shapes.setdefault(tree.structure, []).append(i)
-  stacks = [(rows, games.stack_trees([trees[i] for i in rows])) for rows in shapes.values()]
-  building = time.perf_counter() - start
-
-  solutions: list[solvers.Solution] = []
-
-  def solve():
-    solutions[:] = [
-      solvers.solve_batch(
-        jax.tree.map(jax.numpy.asarray, stack),
+        stack,
         algorithm=solvers.discounted_cfr(),
         num_iterations=iterations,
-        beliefs=beliefs[rows],
+        beliefs=None if merged else beliefs[rows],
       )
-      for rows, stack in stacks
+      for rows, stack in zip(shapes.values(), stacks)
     ]
-    return solutions
 
-  time_taken = timing.time_calls(solve, repeats=1)
-  worst = []
-  for (rows, _), solution in zip(stacks, solutions):
-    for k, i in enumerate(rows[:8]):
-      value = solvers.exploitability(trees[i], solution.average_policy[k], beliefs=beliefs[i])
-      worst.append(in_units(made[i], value).pot)
+  _, first, _ = timing.timed(solve)
+  solved, seconds, of_cores = timing.timed(solve)
+  gaps = []
+  for rows, found in zip(shapes.values(), solved):
+    for k, i in enumerate(rows if merged else rows[:8]):
+      gap: Any = (
+        found.exploitability[k]
+        if merged
+        else solvers.exploitability(problems[i], found.average_policy[k], beliefs=beliefs[i])
+      )
+      gaps.append(in_units(made[i], gap).pot)
+  sizes = sorted({x.streets[0].width(0) if merged else x.num_nodes for x in problems})
   return row(
     "rivers",
+    suits=suits,
     rivers=number,
-    shapes=len(stacks),
-    nodes=sorted({tree.num_nodes for tree in trees}),
+    shapes=len(shapes),
+    **{"classes" if merged else "nodes": sizes},
     iterations=iterations,
-    rivers_per_second=timing.significant(number / time_taken.fastest),
+    rivers_per_second=timing.significant(number / seconds),
+    rivers_per_processor_second=timing.significant(number / of_cores),
     build_seconds=timing.significant(building, 3),
-    compile_seconds=timing.significant(time_taken.compile_seconds, 3),
-    measured=len(worst),
-    pot_median=timing.significant(float(np.median(worst))),
-    pot_worst=timing.significant(max(worst)),
+    compile_seconds=timing.significant(max(first - seconds, 0.0), 3),
+    measured=len(gaps),
+    pot_median=timing.significant(float(np.median(gaps))),
+    pot_worst=timing.significant(max(gaps)),
   )
 
 
@@ -288,7 +213,6 @@ def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5)
   game = made.game()
   before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
   lines, columns = make_lines(game)
-  start, of_cores = time.perf_counter(), time.process_time()
   looks: list[tuple[float, float]] = []
   arrays: list[int] = []
 
@@ -296,15 +220,16 @@ def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5)
     looks.append((time.perf_counter(), time.process_time()))
     arrays.append(sum(x.nbytes for x in jax.live_arrays()))
 
-  found = solvers.solve(
-    lines,
-    algorithm=solvers.discounted_cfr(),
-    target=target / 100 * made.pot,
-    num_iterations=2_000,
-    tables=tables,
-    progress=look,
+  found, seconds, of_cores = timing.timed(
+    lambda: solvers.solve(
+      lines,
+      algorithm=solvers.discounted_cfr(),
+      target=target / 100 * made.pot,
+      num_iterations=2_000,
+      tables=tables,
+      progress=look,
+    )
   )
-  seconds, of_cores = time.perf_counter() - start, time.process_time() - of_cores
   number = max(1, found.iterations - 32)  # the first look compiles
   per_update = 1000 * (np.array(looks[-1]) - looks[0]) / number
   return row(
@@ -326,11 +251,12 @@ def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5)
 
 
 def spots() -> Iterator[dict[str, Any]]:
-  """Times DCFR's updates on lines of realistic ranges, and of full ones, by processor time.
-
-  Looks at the exploitability are told from updates by their numbers, which grow.
-  """
-  every = ",".join(f"{rank}2{suit}+" for rank in RANKS[1:] for suit in "so") + ",22+"
+  """Times DCFR's updates on lines of realistic ranges, and of full ones, by processor time."""
+  # Looks at the exploitability are told from updates by their numbers, which grow.
+  looks, every = (
+    list[tuple[int, float]](),
+    ",".join(f"{rank}2{suit}+" for rank in RANKS[1:] for suit in "so") + ",22+",
+  )
   teh_river = RiverEndgame(board="3s7hTdKsAc", bets=TEH)
   one_bet = TurnEndgame(bets=BETS["teh_one_bet"])
   full = spot.Spot("3s7hTdKs", every, every, pot=200, stack=900, bets="75%,a")
@@ -342,17 +268,13 @@ def spots() -> Iterator[dict[str, Any]]:
   }
   for name, (game, number) in made.items():
     lines, _ = round_up(make_lines(game)[0])
-    looks: list[tuple[int, float]] = []
-
-    def look(found: solvers.Solution, looks: list[tuple[int, float]] = looks) -> None:
-      looks.append((found.iterations, time.process_time()))
-
+    looks.clear()
     solvers.solve(
       lines,
       algorithm=solvers.discounted_cfr(),
       target=0,
       num_iterations=number,
-      progress=look,
+      progress=lambda found: looks.append((found.iterations, time.process_time())),
     )
     updates, seconds = np.diff(looks, axis=0).T
     weights = 1 / np.sqrt(seconds)[:, None]
@@ -367,23 +289,37 @@ def spots() -> Iterator[dict[str, Any]]:
     )
 
 
-def main(options: Options) -> None:
-  """Measures one part and prints it."""
-  if options.part == "update":
-    timing.say(update(options.bets, options.iterations or 20, options.suits))
-  elif options.part == "ranges":
-    timing.say(ranges(options.bets, options.iterations or 20))
-  elif options.part == "flop":
+def main(
+  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop", "spots"]],
+  bets: str = "teh",
+  suits: Suits = "apart",
+  iterations: int | None = None,
+  tables: Literal["none", "float16"] = "none",
+  number: int = 1024,
+) -> None:
+  """Time hold'em.
+
+  Args:
+    part: What to time.
+    bets: The bets of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round.
+    suits: Whether update merges suits that cannot make a flush; so do rivers, of all hands equally.
+    iterations: Updates of a solve; None for 20 of update and ranges, 256 of rivers.
+    tables: How a flop's sums are kept: in 32 bits, or in 16.
+    number: How many rivers.
+  """
+  if part == "flop":
     devices.make_devices(num_cores())
     devices.enable_cache()
-    timing.say(flop(None if options.tables == "none" else options.tables))
-  elif options.part == "spots":
-    for figures in spots():
-      timing.say(figures)
-  else:
-    solve = merged_rivers if options.suits == "merged" else rivers
-    timing.say(solve(options.number, options.iterations or 256))
+  parts: dict[str, Any] = {
+    "update": lambda: [update(bets, iterations or 20, suits)],
+    "ranges": lambda: [ranges(bets, iterations or 20)],
+    "rivers": lambda: [rivers(number, iterations or 256, suits)],
+    "flop": lambda: [flop(None if tables == "none" else tables)],
+    "spots": spots,
+  }
+  for figures in parts[part]():
+    timing.say(**figures)
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

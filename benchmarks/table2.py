@@ -1,18 +1,11 @@
 """The paper's Table 2 of one's own runs: exploitability of each run's last three checkpoints.
 
-`python -m benchmarks.table2 RUN RUN ...` measures, as the paper does, the average policy of 1,024
-playthroughs with searches of 1,024 iterations, of each of a run's last three checkpoints, and
-prints a JSON line for each run with the three figures, their mean and the paper's. With
-`--playthroughs 64` it is a minute's work for Liar's Dice 1x4f, and its numbers are higher: an
-average of few playthroughs is uneven.
-
-A checkpoint that a run made when it was stopped, or by the clock, counts like one after an
-evaluation. `--keep FOLDER` keeps playthroughs as they are sampled, and a command that was
-interrupted goes on from there.
+As in the paper, the average policy of 1,024 playthroughs with searches of 1,024 iterations; with
+`--playthroughs 64` it is a minute's work for Liar's Dice 1x4f, and higher: few are uneven.
 """
 
-import dataclasses
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -23,79 +16,66 @@ from rebel_jax.config.presets import paper_exploitability
 from rebel_jax.runs.display import Display
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Measure the last checkpoints of runs by the paper's measure."""
-
-  runs: tyro.conf.Positional[tuple[str, ...]]
-  """Folders of runs."""
-  playthroughs: int = 1024
-  """Playthroughs to average."""
-  iterations: int = 1024
-  """Iterations of each search; one player's update is one."""
-  algorithm: str | None = None
-  """What the agent searches with; None for what the runs' configurations say."""
-  checkpoints: int = 3
-  """How many of a run's last checkpoints to measure."""
-  seed: int = 0
-  """Seed of the playthroughs."""
-  keep: Path | None = None
-  """Folder that keeps the playthroughs sampled so far."""
-
-
 def last_checkpoints(run: str, count: int) -> list[Path]:
-  """Returns a run's last `count` checkpoints, oldest first.
-
-  Raises:
-    SystemExit: it has fewer.
-  """
+  """Returns a run's last `count` checkpoints, oldest first."""
   found = checkpoint.checkpoints_of(run)
   if not 1 <= count <= len(found):
     raise SystemExit(f"checkpoints={count} must be from 1 to the {len(found)} that {run!r} has")
   return found[-count:]
 
 
-def measure(run: str, options: Options) -> dict[str, object]:
-  """Returns the line of one run."""
-  rows = []
-  for path in last_checkpoints(run, options.checkpoints):
-    keep = None if options.keep is None else options.keep / f"{Path(run).name}-{path.name}.npz"
-    asked = evaluate.Options(
-      checkpoint=str(path),
-      playthroughs=options.playthroughs,
-      iterations=options.iterations,
-      seed=options.seed,
-      algorithm=options.algorithm,
-      keep=None if keep is None else str(keep),
-    )
-    rows.append(evaluate.measure(asked, Display(stderr=True)))
-  found = [row["exploitability"] for row in rows]
-  config = checkpoint.load(run).config
-  return {
-    "run": Path(run).name,
-    "preset": rows[-1]["preset"],
-    "seed_of_run": config.seed,
-    "examples": [row["examples"] for row in rows],
-    "exploitability": [timing.significant(value) for value in found],
-    "mean": timing.significant(sum(found) / len(found)),
-    "paper": paper_exploitability(config),
-    "playthroughs": options.playthroughs,
-    "iterations": options.iterations,
-    "algorithm": rows[-1]["algorithm"],
-    "seconds": timing.significant(sum(row["seconds"] for row in rows)),
-  }
+def main(
+  runs: tyro.conf.Positional[tuple[str, ...]],
+  playthroughs: int = 1024,
+  iterations: int = 1024,
+  algorithm: str | None = None,
+  checkpoints: int = 3,
+  seed: int = 0,
+  keep: Path | None = None,
+) -> None:
+  """Measure the last checkpoints of runs by the paper's measure.
 
-
-def main(options: Options) -> None:
-  """Measures and prints."""
+  Args:
+    runs: Folders of runs.
+    playthroughs: Playthroughs to average.
+    iterations: Iterations of each search; one player's update is one.
+    algorithm: What the agent searches with; None for what the runs' configurations say.
+    checkpoints: How many of a run's last checkpoints to measure.
+    seed: Seed of the playthroughs.
+    keep: Folder that keeps the playthroughs sampled so far.
+  """
   devices.enable_cache()
-  for run in options.runs:  # before hours of work
-    last_checkpoints(run, options.checkpoints)
-  if options.keep is not None:
-    options.keep.mkdir(parents=True, exist_ok=True)
-  for run in options.runs:
-    timing.say({"benchmark": "table2"} | measure(run, options) | timing.environment())
+  paths = {run: last_checkpoints(run, checkpoints) for run in runs}  # before hours of work
+  if keep is not None:
+    keep.mkdir(parents=True, exist_ok=True)
+  asked: dict[str, Any] = {
+    "playthroughs": playthroughs, "iterations": iterations, "seed": seed, "algorithm": algorithm,
+  }  # fmt: skip
+  for run, config in ((run, checkpoint.load(run).config) for run in runs):
+    name = Path(run).name
+    kept = [None if keep is None else str(keep / f"{name}-{x.name}.npz") for x in paths[run]]
+    rows = [
+      evaluate.measure(
+        evaluate.Options(checkpoint=str(path), keep=file, **asked), Display(stderr=True)
+      )
+      for path, file in zip(paths[run], kept)
+    ]
+    found = [row["exploitability"] for row in rows]
+    timing.say(
+      "table2",
+      run=name,
+      preset=rows[-1]["preset"],
+      seed_of_run=config.seed,
+      examples=[row["examples"] for row in rows],
+      exploitability=[timing.significant(value) for value in found],
+      mean=timing.significant(sum(found) / len(found)),
+      paper=paper_exploitability(config),
+      playthroughs=playthroughs,
+      iterations=iterations,
+      algorithm=rows[-1]["algorithm"],
+      seconds=timing.significant(sum(row["seconds"] for row in rows)),
+    )
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -5,14 +5,13 @@ import dataclasses
 import functools
 import inspect
 import json
-import math
 import re
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import jax
 import numpy as np
@@ -23,9 +22,9 @@ import solvers
 from games import Game, PublicTree
 from rebel_jax import flags
 from rebel_jax.checkpoints.files import check_picture
-from rebel_jax.config.allowed import ConfigError, in_config_errors
-from solvers.algorithms.cfr import Algorithm
+from rebel_jax.config.allowed import ConfigError, in_config_errors, unknown
 
+T = TypeVar("T")
 GAMES: dict[str, Callable[[], Game]] = {
   "kuhn": functools.partial(games.make, "kuhn_poker"),
   "leduc": functools.partial(games.make, "leduc_poker"),
@@ -36,32 +35,26 @@ GAMES: dict[str, Callable[[], Game]] = {
 }
 
 
-def command(main: Callable[..., int | None], options: type | None = None) -> NoReturn:
-  """Runs `main` on what a command line sets, and ends the process with its exit code.
-
-  Numbers below zero, and pictures that cannot be drawn, are refused before the work.
-
-  Args:
-    main: the command.
-    options: a dataclass that `main` takes; None where the flags are the arguments of `main`.
-  """
+def command(main: Callable[..., int | None]) -> NoReturn:
+  """Runs `main` on what a command line sets, and ends the process with its exit code."""
+  # Numbers below zero, and pictures that cannot be drawn, are refused before the work.
 
   @functools.wraps(main)
   def checked(*given: Any, **named: Any) -> int | None:
-    values = inspect.signature(main).bind(*given, **named).arguments
-    check(vars(values["options"]) if options else values)
+    check(flat(inspect.signature(main).bind(*given, **named).arguments))
     with in_sentences():
       return main(*given, **named)
 
-  sys.exit(flags.command(lambda: checked(tyro.cli(options)) if options else tyro.cli(checked)))
+  sys.exit(flags.command(lambda: tyro.cli(checked, config=(tyro.conf.OmitArgPrefixes,))))
+
+
+def flat(values: dict[str, Any]) -> dict[str, Any]:
+  """Returns values by name, those of groups of options by their own."""
+  return {k: v for x, y in values.items() for k, v in getattr(y, "__dict__", {x: y}).items()}
 
 
 def check(values: dict[str, Any]) -> None:
-  """Checks the values of flags by themselves.
-
-  Raises:
-    ConfigError: a number is below zero, or a picture cannot be drawn.
-  """
+  """Checks the values of flags by themselves: numbers below zero and impossible pictures."""
   for name, value in values.items():
     numbers = value if isinstance(value, tuple) else (value,)
     if any(isinstance(x, int | float) and not x >= 0 for x in numbers):
@@ -85,7 +78,7 @@ def in_sentences() -> Iterator[None]:
 def look_up(field: str, name: str, known: dict[str, Any]) -> Any:
   """Returns `known[name]`; a command ends with a sentence if there is no such entry."""
   if name not in known:
-    raise SystemExit(f"{field}={name!r} is unknown; known: {', '.join(known)}")
+    raise unknown(field, name, known)
   return known[name]
 
 
@@ -94,16 +87,8 @@ def make_game(name: str, field: str = "games") -> Game:
   return look_up(field, name, GAMES)()
 
 
-def make_algorithm(field: str, text: str) -> Algorithm:
-  """Returns the algorithm that a field names; a command ends with a sentence if there is none."""
-  try:
-    return solvers.make_algorithm(text, field)
-  except ValueError as error:
-    raise SystemExit(str(error)) from None
-
-
 def environment() -> dict[str, Any]:
-  """Returns what a figure depends on: the device, how many there are, and versions."""
+  """Returns the conditions of a figure: the device, how many there are, and versions."""
   device = jax.devices()[0]
   return {
     "device": f"{device.platform}:{device.device_kind}",
@@ -112,20 +97,22 @@ def environment() -> dict[str, Any]:
   }
 
 
-def say(row: dict[str, Any]) -> None:
+def say(benchmark: str, **figures: Any) -> None:
   """Prints one JSON line."""
-  print(json.dumps(row), flush=True)
+  print(json.dumps({"benchmark": benchmark, **environment(), **figures}), flush=True)
+
+
+def timed(function: Callable[[], T]) -> tuple[T, float, float]:
+  """Returns a call's result, its seconds, and those that all threads of the process computed."""
+  start, of_cores = time.perf_counter(), time.process_time()
+  found = jax.block_until_ready(function())
+  return found, time.perf_counter() - start, time.process_time() - of_cores
 
 
 class Timing(NamedTuple):
-  """Seconds that calls take.
+  """Seconds that calls take."""
 
-  Attributes:
-    first: seconds of the first call, which compiles.
-    median, fastest: seconds of the calls that are timed.
-  """
-
-  first: float
+  first: float  # of the first call, which compiles
   median: float
   fastest: float
 
@@ -135,30 +122,16 @@ class Timing(NamedTuple):
     return max(self.first - self.median, 0.0)
 
 
-CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
-
-
 def time_calls(
   function: Callable[[], Any], *, repeats: int, seconds: float = 0.0, clock: str = "wall"
 ) -> Timing:
-  """Times `function`, waiting for its results.
-
-  Args:
-    function: what to call; it returns JAX arrays, or a pytree of them, or nothing.
-    repeats: how many calls to time, after one that compiles and one that warms up.
-    seconds: further calls are timed until this much time has gone by.
-    clock: "wall", or "cpu" for the time that all threads of the process spent computing, which
-      other programs on the same cores disturb less.
-
-  Returns:
-    The times.
-  """
-  now = CLOCKS[clock]
+  """Times `repeats` calls of `function` or more, until `seconds` are over, waiting for results."""
+  # `clock` "cpu" is the time that all threads of the process spent computing, which other programs
+  # on the same cores disturb less.
 
   def once() -> float:
-    start = now()
-    jax.block_until_ready(function())
-    return now() - start
+    _, *seconds = timed(function)
+    return seconds[clock == "cpu"]
 
   first = once()
   once()
@@ -170,23 +143,26 @@ def time_calls(
 
 @dataclasses.dataclass(frozen=True)
 class Solves:
-  """Options of commands that time solves."""
+  """Options of commands that time solves.
+
+  Attributes:
+    algorithm: As it is called in solvers.
+    iterations: Updates of a solve, both players together.
+    repeats: Timed calls; the median counts.
+    seconds: Timed calls go on for at least this long.
+  """
 
   algorithm: str = "linear_cfr"
-  """As it is called in solvers."""
   iterations: int = 256
-  """Updates of a solve, both players together."""
   repeats: int = 5
-  """Timed calls; the median counts."""
   seconds: float = 0.2
-  """Timed calls go on for at least this long."""
 
   def solver(
     self, tree: PublicTree, *, batch: int = 0, piece: int | None = None, iterations: int = 0
   ) -> Callable[..., solvers.Solution]:
-    """Returns what solves `tree`; with `batch`, at so many random beliefs, `piece` at a time."""
+    """Returns the solve of `tree`; with `batch`, at so many random beliefs, `piece` at a time."""
     settings: dict[str, Any] = {
-      "algorithm": make_algorithm("algorithm", self.algorithm),
+      "algorithm": solvers.make_algorithm(self.algorithm),
       "num_iterations": iterations or self.iterations,
     }
     if not batch:
@@ -198,11 +174,9 @@ class Solves:
     """Times calls of `function`."""
     return time_calls(function, repeats=self.repeats, seconds=self.seconds, clock=clock)
 
-  def describe(self, benchmark: str, game: str, tree: PublicTree) -> dict[str, Any]:
-    """Returns what a line about solves of `tree` says first."""
+  def describe(self, game: str, tree: PublicTree) -> dict[str, Any]:
+    """Returns the head of a line about solves of `tree`."""
     return {
-      "benchmark": benchmark,
-      **environment(),
       "game": game,
       "nodes": tree.num_nodes,
       "infostates": tree.num_infostates,
@@ -211,8 +185,11 @@ class Solves:
     }
 
 
+SOLVES = Solves()
+
+
 def average_policy(
-  tree: PublicTree, algorithm: Algorithm, num_iterations: int, **settings: Any
+  tree: PublicTree, algorithm: solvers.Algorithm, num_iterations: int, **settings: Any
 ) -> np.ndarray:
   """Returns the average policy `[N, H]` of a solve."""
   solved = solvers.solve(tree, algorithm=algorithm, num_iterations=num_iterations, **settings)
@@ -220,10 +197,8 @@ def average_policy(
 
 
 def random_beliefs(tree: PublicTree, batch: int, seed: int = 0) -> np.ndarray:
-  """Returns random beliefs at the root of `tree`, or of each of `B` stacked trees: `[B, P, H]`.
-
-  Each row is uniform over the distributions on the infostates that the rules make possible.
-  """
+  """Returns random beliefs at the root of `tree`, or of each of `B` stacked trees: `[B, P, H]`."""
+  # Each row is uniform over the distributions on the infostates that the rules make possible.
   stacked = np.ndim(tree.prior) == 3
   shape = (batch, 2, tree.num_infostates)
   weights = np.random.default_rng(seed).exponential(size=shape)
@@ -235,6 +210,4 @@ def random_beliefs(tree: PublicTree, batch: int, seed: int = 0) -> np.ndarray:
 
 def significant(value: float, digits: int = 4) -> float:
   """Rounds to so many significant digits."""
-  if value == 0 or not math.isfinite(value):
-    return value
-  return round(value, digits - 1 - math.floor(math.log10(abs(value))))
+  return float(f"{value:.{digits}g}")

@@ -1,7 +1,7 @@
 """Kinds of arguments and what errors show of them, and arrays of numpy and JAX alike.
 
-Rules call functions of `states.__array_namespace__()`, so that numpy builds trees with them and
-JAX runs the same rules, traced or mapped over single states.
+Rules call functions of `xp`, so that numpy builds trees with them and JAX runs the same rules,
+traced or mapped over single states.
 """
 
 import difflib
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,16 +67,12 @@ def check_integer(name: str, value: Any, *, least: int = 1, most: int = MAX_COUN
 
 
 def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None = None) -> Any:
-  """Returns `values` as an array, of numpy or as it was of JAX; traced ones are not looked at.
-
-  Raises:
-    TypeError: they are no integers, or have not `ndim` axes.
-    ValueError: one is below `least` or above `most`.
-  """
+  """Returns `values` as an array of integers from `least` to `most`; traced ones are unchecked."""
   array = as_array(values)
   array = array if array.size or isinstance(array, jax.Array) else array.astype(int)
   if not jax.dtypes.issubdtype(array.dtype, np.integer) or ndim not in (None, array.ndim):
-    raise TypeError(f"{name}={short(values)} must be a list of {'lists of ' * (ndim == 2)}integers")
+    kind = "an integer" if ndim == 0 else f"a list of {'lists of ' * (ndim == 2)}integers"
+    raise TypeError(f"{name}={short(values)} must be {kind}")
   concrete = array.size and not isinstance(array, jax.core.Tracer)
   if concrete and not least <= array.min() <= array.max() <= most:
     raise ValueError(f"{name}={short(values)} must hold integers from {least} to {most}")
@@ -127,11 +124,9 @@ def _a(name: str) -> str:
 
 @functools.cache
 def kind_of(annotation: Any) -> Kind:
-  """Returns the kind that an annotation names.
-
-  Numbers may be numpy's, lists and tuples stand for each other and for arrays of numbers, and a
-  protocol is had by whatever has its methods. Annotations of other sorts take anything.
-  """
+  """Returns the kind that an annotation names; annotations of other sorts take anything."""
+  # Numbers may be numpy's, lists and tuples stand for each other and for arrays of numbers, and a
+  # protocol is had by whatever has its methods.
   origin, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
   if origin is Literal:
     words = " or ".join(map(repr, parts))
@@ -188,12 +183,7 @@ def _limited(annotation: Any) -> bool:
 
 
 def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
-  """Checks that arguments, by name, are of the kinds that annotations name.
-
-  Raises:
-    TypeError: one is not.
-    ValueError: one is beyond its limits; a seed is negative or too large.
-  """
+  """Checks that arguments, by name, are of the kinds that annotations name, within limits."""
   for name in (x for x in arguments if x in annotations):
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
@@ -205,10 +195,7 @@ def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) ->
 
 
 def checked(function: F) -> F:
-  """Makes a function refuse, in one sentence, arguments of other kinds than its annotations name.
-
-  For functions that are called on the host; others are compiled, and check what they must.
-  """
+  """Makes a function on the host refuse arguments of other kinds than its annotations name."""
   signature = inspect.signature(function)
   annotations = functools.cache(functools.partial(typing.get_type_hints, include_extras=True))
 
@@ -244,12 +231,7 @@ def as_share(value: Any) -> float:
 
 
 def check_shape(name: str, array: Any, shape: tuple[int, ...], letters: str) -> None:
-  """Checks that an argument is an array of a shape, perhaps traced; `letters` name its axes.
-
-  Raises:
-    TypeError: it is no array of real numbers.
-    ValueError: it has another shape.
-  """
+  """Checks that an argument, perhaps traced, has a shape; `letters` name its axes."""
   if not _is_array(array):
     raise TypeError(
       f"{name}={short(array)} must be an array of real numbers, of shape {shape} {letters}"
@@ -258,18 +240,40 @@ def check_shape(name: str, array: Any, shape: tuple[int, ...], letters: str) -> 
     raise ValueError(f"{name} of shape {np.shape(array)} must have shape {shape} {letters}")
 
 
+_HOST = {np.ndarray, np.bool_, np.int64, np.int32, np.float64, int, float, bool}
+
+
+class _Namespace:
+  """Functions of arrays: JAX's where an argument is an array of its own, else numpy's."""
+
+  def __getattr__(self, name: str) -> Any:
+    ours, theirs = getattr(np, name), getattr(jnp, name)
+
+    def call(*arguments, **options):
+      for x in arguments[0] if type(arguments[0]) in (list, tuple) else arguments:
+        if type(x) not in _HOST and isinstance(x, jax.Array):  # the first is faster
+          return theirs(*arguments, **options)
+      return ours(*arguments, **options)
+
+    vars(self)[name] = call
+    return call
+
+
+xp: Any = _Namespace()
+
+
 def lookup(table: Any, *index: Any) -> Any:
   """Returns `table[index]`, an array of the kind of `index`: one for each leading axis."""
-  xp = index[0].__array_namespace__()
   table = table if isinstance(table, jax.Array) else np.asarray(table)
   # Whole numbers are of the states' type, which JAX's own is not under `jax.enable_x64`.
   dtype = index[0].dtype if table.dtype.kind in "iu" else table.dtype
-  return xp.asarray(table.astype(dtype, copy=False))[index]
+  return index[0].__array_namespace__().asarray(table.astype(dtype, copy=False))[index]
 
 
-def may_hold(rows: Any) -> bool:
-  """Says whether any of `rows` `[n]` of bool holds; true of arrays of JAX, which may be traced."""
-  return isinstance(rows, jax.Array) or bool(rows.any())
+def filled(rows: Any, sizes: tuple[int, ...], fill: Any = 0) -> np.ndarray:
+  """Returns `rows` filled up at the ends of their first axes to `sizes`."""
+  spare = [(0, size - old) for size, old in zip(sizes, rows.shape)]
+  return np.pad(rows, [*spare, *[(0, 0)] * (rows.ndim - len(sizes))], constant_values=fill)
 
 
 def one(rule: Callable[..., Any], *row: Any) -> Any:
@@ -279,9 +283,9 @@ def one(rule: Callable[..., Any], *row: Any) -> Any:
 
 def with_columns(states: Rows, columns: Mapping[int, Any]) -> Rows:
   """Returns `states` `[n, S]` with some columns replaced, each by a scalar or by `[n]`."""
-  xp: Any = states.__array_namespace__()
+  own: Any = states.__array_namespace__()
   for place, column in columns.items():
-    column = xp.asarray(column).astype(states.dtype)
+    column = own.asarray(column).astype(states.dtype)
     chosen = np.arange(states.shape[1]) == range(states.shape[1])[place]
-    states = xp.where(chosen, column[:, None] if column.ndim else column, states)
+    states = own.where(chosen, column[:, None] if column.ndim else column, states)
   return states

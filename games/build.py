@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import as_array, checked, integers, is_whole, short
+from games.arrays import as_array, checked, filled, integers, is_whole, short
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import Pairs, num_live_cards
 from games.public_tree import (
@@ -45,20 +45,8 @@ def check_size(
   *,
   max_bytes: float = MAX_BYTES,
 ) -> None:
-  """Counts what a public tree would take, level by level, and refuses what is too much.
-
-  Equal public states of a level have the same future, so each is followed once.
-
-  Args:
-    game: the rules.
-    state: `[S]` public state of the root.
-    depth: after how many public actions the tree is cut off; None for never.
-    stage: nodes of other stages have no children; None if stages do not matter.
-    max_bytes: of the nodes, each with a row of `[N, H]` and what building needs.
-
-  Raises:
-    ValueError: the tree would take more, or has no end.
-  """
+  """Counts a public tree's nodes by level; refuses one of over `max_bytes`, or without an end."""
+  # Equal public states of a level have the same future, so each is followed once.
 
   def goes_on(states: np.ndarray) -> np.ndarray:
     here = np.ones(len(states), bool) if stage is None else game.stages(states) == stage
@@ -105,6 +93,7 @@ def _node_bytes(game: Game, states: np.ndarray, actions: np.ndarray) -> int:
 
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
+LARGE_TABLE = 64  # infostates; a table of more for each node would not fit in memory
 
 
 class _Nodes(NamedTuple):
@@ -132,23 +121,19 @@ def build_public_tree(
 
   Args:
     game: the rules.
-    root: public actions, chance outcomes included, that lead from the start of the game to
-      the tree's root.
-    depth: how many public actions, chance included, the tree extends below its root before
-      it is cut off; `"stage"` to cut it where the root's stage ends (`Game.stages`: in poker a
-      round of betting, or the deal between two); None for the whole game below the root.
-    max_bytes: how much the nodes may take, 4 GiB by default; they are counted before they are
-      built.
+    root: public actions, chance outcomes included, from the start of the game to the tree's root.
+    depth: how many public actions, chance included, the tree extends below its root; `"stage"`
+      to cut it where the root's stage ends (`Game.stages`: in poker a round of betting, or the
+      deal between two); None for the whole game below the root.
+    max_bytes: how much the nodes may take; they are counted before they are built.
 
   Returns:
-    The tree. Real-valued arrays have JAX's default float type (float32, or float64 under
-    `jax.enable_x64`). Its prior is the game's, restricted by the chance outcomes in `root`,
-    each hidden move on the way taken to be equally likely.
+    The tree, real-valued arrays in JAX's default float type. Its prior is the game's, restricted
+    by the chance outcomes in `root`, hidden moves on the way taken to be equally likely.
 
   Raises:
-    ValueError: `root` is not a sequence of legal actions or ends the game, `depth` is not
-      a positive integer, `"stage"` or None, the tree would take more than `max_bytes`, or the game
-      does not remember.
+    ValueError: `root` is not a sequence of legal actions or ends the game, `depth` is not a
+      positive integer, `"stage"` or None, the tree would take too much, or the game forgets.
   """
   if not game.remembers:
     raise ValueError(f"infostates of {game!r} forget how they were reached, and trees ask for it")
@@ -169,17 +154,7 @@ def build_from_state(
   possible: np.ndarray | None = None,
   depth: int | str | None = None,
 ) -> PublicTree:
-  """Builds the public tree below a public state.
-
-  Args:
-    game: the rules.
-    state: `[S]` public state of the root, not terminal.
-    possible: `[P, H]` infostates that the rules allow there; None for all.
-    depth: as for `build_public_tree`.
-
-  Returns:
-    The tree; see `build_public_tree`.
-  """
+  """Builds the tree below `state` `[S]`, where `possible` `[P, H]` (None: all) are allowed."""
   state = np.asarray(state)
   limit = _limit(game, state, depth)
   check_size(game, state, *limit)
@@ -233,10 +208,7 @@ def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
 
 
 def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> _Nodes | None:
-  """Returns the level below, sorted, or None if nothing above has children.
-
-  Its nodes become leaves at the depth limit, or where their stage is not `stage`.
-  """
+  """Returns the level below, sorted, or None; nodes at the limit or of another stage are leaves."""
   inner = np.flatnonzero(above.kind <= CHANCE)
   if inner.size == 0:
     return None
@@ -276,13 +248,7 @@ def find_runs(parents: np.ndarray) -> tuple[tuple[int, int], ...]:
 
 
 def level_shape(group: np.ndarray, parents: np.ndarray, actors: np.ndarray) -> Level:
-  """Returns the shape of a level.
-
-  Args:
-    group: `[n]` of its nodes, in their order; see `group_of`.
-    parents: `[n]` positions in the level above.
-    actors: kinds of the nodes there that are parents; none at the root.
-  """
+  """Returns a level's shape from its nodes' `group_of`, parents `[n]` and parents' kinds."""
   movers = np.unique(actors).tolist()
   inner, leaves, ends = np.bincount(group, minlength=3).tolist()
   actor = movers[0] if len(movers) == 1 else None
@@ -333,7 +299,8 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
   kept, payoff_index = pairs.used(
     np.asarray(game.payoff_index(ends), int), np.asarray(game.pair_index(ends), int)
   )
-  structure = add_payoff_runs(structure, payoff_index, gathered=kept.gathered)
+  small = game.hands() is None and game.num_infostates <= LARGE_TABLE
+  structure = add_payoff_runs(structure, payoff_index, gathered=small)
   if infostate_parent is not None:
     structure = note_changes(structure, infostate_parent, possible)
   players = (0, 1)
@@ -366,10 +333,7 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
 def add_payoff_runs(
   structure: TreeStructure, payoff_index: np.ndarray, *, gathered: bool
 ) -> TreeStructure:
-  """Notes which neighbouring terminal nodes share a table.
-
-  Levels of very many runs go without where their tables may be `gathered` node by node.
-  """
+  """Notes which neighbouring terminal nodes share a table, unless too many and `gathered`."""
   levels = []
   for level, start in zip(structure.levels, structure.terminal_offsets):
     index = payoff_index[start : start + level.num_terminals]
@@ -407,19 +371,15 @@ _JOINED = (
 def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
   """Stacks trees for `jax.vmap`: every array gains a leading axis `[B]`.
 
-  Nodes of different trees share a place if the same actions lead to them from their roots
-  and they are of the same group (inner, leaf, terminal). Places that a tree does not have are
-  padding: kind `PADDING`, policy zero. Trees of equal structure are stacked as they are.
+  Nodes of different trees share a place if the same actions lead to them from their roots and they
+  are of the same group (inner, leaf, terminal). Places that a tree does not have are padding: kind
+  `PADDING`, policy zero.
 
   Args:
     trees: at least one tree, of one game.
 
-  Returns:
-    A tree whose arrays have a leading axis `[B]`.
-
   Raises:
-    ValueError: no trees, or trees of different numbers of infostates, features or state
-      integers.
+    ValueError: no trees, or trees of different numbers of infostates, features or state integers.
   """
   trees = list(trees) if isinstance(trees, Iterable) else [trees]
   if not trees:
@@ -447,8 +407,12 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     structure = add_payoff_runs(structure, np.zeros(structure.num_terminals, int), gathered=False)
   if columns["infostate_parent"] is not None:
     structure = note_changes(structure, columns["infostate_parent"], columns["possible"])
-  for name in ("payoffs", "strengths"):
-    columns[name] = _stack_tables([getattr(tree, name) for tree in trees])
+  for name in ("payoffs", "strengths"):  # each tree's own, so that indices into them stay
+    tables = [getattr(tree, name) for tree in trees]
+    if tables[0] is not None:
+      most = max(map(len, tables))
+      tables = [filled(np.asarray(table), (most,)) for table in tables]
+    columns[name] = None if tables[0] is None else np.stack(tables)
   hands_per_card = [tree.hands_per_card for tree in trees]
   if any(hands_per_card):  # all pairs of some cards beside a list are taken for one
     hands_per_card = [x.hands_per_card or num_live_cards(x.num_infostates) - 1 for x in trees]
@@ -472,7 +436,7 @@ def take(stack: PublicTree, which: Any) -> PublicTree:
 
   Raises:
     TypeError: `stack` is no tree.
-    ValueError: it is one tree, or there is no such tree.
+    ValueError: it is one tree, or has no such tree.
   """
   check_is_tree(stack, "stack")
   if np.ndim(stack.prior) != 3:
@@ -543,12 +507,3 @@ def _place(
   out = np.full((size, *rows.shape[1:]), fill, rows.dtype)
   out[place] = rows
   return np.moveaxis(out, 0, 1) if name == "leaf_features" else out
-
-
-def _stack_tables(tables: Sequence[Any]) -> np.ndarray | None:
-  """Stacks each tree's own tables, so that indices into them stay: `[B, K, ...]`."""
-  if tables[0] is None:
-    return None
-  arrays = [np.asarray(table) for table in tables]
-  most = max(len(t) for t in arrays)
-  return np.stack([np.pad(t, ((0, most - len(t)), *((0, 0),) * (t.ndim - 1))) for t in arrays])

@@ -1,10 +1,7 @@
-"""The interface of a game: what a set of rules must answer to become a public tree.
+"""The interface of a game: rules that become a public tree, over batches of public states.
 
-A game is *factored*: everything that happens is either seen by both players (public
-actions and public chance) or known through each player's infostate, an index below
-`num_infostates`. Rules are written over *batches of public states*, so that a tree of a hundred
-thousand nodes is built level by level and never node by node, and over the array namespace of
-their argument, so that numpy builds trees with them and JAX runs the same rules on a device.
+A game is *factored*: all that happens is seen by both players (public actions, public chance) or
+known through each player's infostate, an index below `num_infostates`.
 """
 
 import abc
@@ -16,7 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from games.arrays import Rows, check_integer, check_shape, checked, integers, short, unknown_name
+from games.arrays import (
+  Rows,
+  check_integer,
+  check_shape,
+  checked,
+  integers,
+  short,
+  unknown_name,
+  xp,
+)
 from games.pairs import DensePairs, HoleCards, Pairs
 from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, walk
 
@@ -30,15 +36,10 @@ T = TypeVar("T", bound=type)
 
 
 class MoverMoves(NamedTuple):
-  """The moves of each state's mover, by infostate: `[n, M, H]` each, -1 where there is none.
+  """The moves of each state's mover, by infostate: `[n, M, H]` each, -1 where there is none."""
 
-  Attributes:
-    leads_to: the infostate that the mover holds afterwards.
-    action: the public action that the other player sees.
-  """
-
-  leads_to: Any
-  action: Any
+  leads_to: Any  # the infostate that the mover holds afterwards
+  action: Any  # the public action that the other player sees
 
 
 # Axes of rules' arguments, kinds of their dtypes, and words; no kind for one number along an axis.
@@ -58,11 +59,7 @@ _SIZES = {"P": "", "S": "_num_columns", "H": "num_infostates", "A": "num_actions
 
 
 def _check_given(game: Any, given: Mapping[str, Any]) -> None:
-  """Checks that a rule's arguments, by name, have the game's shapes and are among its numbers.
-
-  Raises:
-    ValueError: one has not, or is not.
-  """
+  """Checks that a rule's arguments, by name, have the game's shapes and are among its numbers."""
   sizes: dict[str, int] = {}
   for name, value in given.items():
     axes, kinds, words = _ARGUMENTS.get(name, ("", "", ""))
@@ -118,23 +115,20 @@ def _with_checks(cls: T) -> T:
 class Game(abc.ABC):
   """A two-player zero-sum game with public actions, as functions of public states.
 
-  A public state is a row of `S` integers of 32 bits; what they mean is the game's own business.
-  Player 0 is the one that the game's rules call the first. Payoffs are to the player, in
-  the game's own units.
+  A public state is a row of `S` integers of 32 bits. Player 0 is the one that the rules call the
+  first. Payoffs are to the player, in the game's own units.
 
-  Letters: `n` public states in a batch, `S` integers a state, `A` actions, `H` infostates
-  of a player (the larger of the two; the rest is padding that has no prior), `M` moves of an
-  infostate, `F` features, `C` tables of pair weights, `K` tables of payoffs.
+  Letters: `n` public states in a batch, `S` integers a state, `A` actions, `H` infostates of a
+  player (the larger of the two; the rest is padding that has no prior), `M` moves of an infostate,
+  `F` features, `C` tables of pair weights, `K` tables of payoffs.
 
-  A subclass sets `name`, `num_infostates` and `num_actions` and implements the abstract
-  methods. The methods with a default cover what simple games do not need: public chance,
-  hidden moves, and private information of one player that excludes some of the other's.
+  A subclass sets `name`, `num_infostates` and `num_actions` and implements the abstract methods.
+  Those with a default are for public chance, hidden moves, and hands that exclude each other.
 
   Methods of `states` take numpy's arrays or JAX's and answer with the same numbers in arrays of the
-  same kind, also traced (`jax.jit`) and mapped over single states (`jax.vmap`): functions come
-  from `states.__array_namespace__()`, `where` chooses, and tables are read by
-  `games.arrays.lookup`. `games.tabulate` serves rules that only numpy can run. The other methods
-  return numpy's arrays. `games.testing.check_game` tests all of it.
+  same kind, also under `jax.jit` and `jax.vmap`: functions come from `games.arrays.xp`, and tables
+  are read by `games.arrays.lookup`. `games.tabulate` serves rules that only numpy can run. The
+  other methods return numpy's arrays. `games.testing.check_game` tests all of it.
   """
 
   name: str
@@ -265,17 +259,13 @@ class Game(abc.ABC):
   def infostate_parents(self, states: Rows, actions: Rows) -> Rows | None:
     """Returns where infostates come from when moves are hidden, or None if they never change.
 
-    Entry `[i, p, h]` of `[n, P, H]` is the infostate that player p held in `states[i]` if it
-    holds h after `actions[i]`, or -1 where h is impossible there. Several infostates of the
-    player who moved that come from the same one differ by a hidden move.
+    Entry `[i, p, h]` of `[n, P, H]` is what player p held in `states[i]` if it holds h after
+    `actions[i]`, -1 where h is impossible. Several that come from one differ by a hidden move.
     """
     return None
 
   def held_after(self, states: Rows, actions: Rows, hands: Rows) -> Rows:
-    """Returns the infostates `[n, P]` after actions of players who held `hands` and did not move.
-
-    Where several come of one, the first.
-    """
+    """Returns the first infostates `[n, P]` that come of `hands`, of players who did not move."""
     parents: Any = self.infostate_parents(states, actions)
     if parents is None:
       return hands
@@ -283,7 +273,6 @@ class Game(abc.ABC):
 
   def possible_after(self, states: Rows, actions: Rows, possible: Rows) -> Rows:
     """Returns which infostates the rules allow after actions: `[n, P, H]` bool, as `possible`."""
-    xp: Any = states.__array_namespace__()
     parents: Any = self.infostate_parents(states, actions)
     if parents is not None:
       source = xp.maximum(parents, 0)
@@ -295,11 +284,9 @@ class Game(abc.ABC):
     return possible
 
   def hidden_moves(self, states: Rows) -> MoverMoves:
-    """Returns the mover's hidden moves, M for each infostate; meaningless for chance.
-
-    For games with `num_hidden`; `games.tabulate` reads those of others off `infostate_parents`.
-    Several infostates may lead to one where the game does not remember.
-    """
+    """Returns the mover's hidden moves, M for each infostate, of games with `num_hidden`."""
+    # `games.tabulate` reads those of others off `infostate_parents`. Several infostates may lead to
+    # one where the game does not remember; meaningless for chance.
     raise NotImplementedError(f"{self.name} has hidden moves but does not define hidden_moves()")
 
   def moves_of(self, states: Rows, possible: Rows | None = None) -> MoverMoves:
@@ -310,11 +297,10 @@ class Game(abc.ABC):
     Raises:
       ValueError: moves are hidden, and the game does not say which.
     """
-    xp: Any = states.__array_namespace__()
     if self.num_hidden > 1:
       leads_to, action = self.hidden_moves(states)
     else:
-      if self.infostate_parents(states, xp.zeros(len(states), states.dtype)) is not None:
+      if self.infostate_parents(states, xp.zeros_like(states[:, 0])) is not None:
         raise ValueError(f"{self.name} does not number its hidden moves; take games.tabulate(game)")
       legal: Any = self.legal_actions(states)[:, : self.num_moves]
       leads_to = xp.where(legal[:, :, None], xp.arange(self.num_infostates), -1)
@@ -326,21 +312,17 @@ class Game(abc.ABC):
     return MoverMoves(xp.where(there, leads_to, -1), xp.where(there, action, -1))
 
   def hands(self) -> np.ndarray | None:
-    """Returns the two cards of each infostate, `[H, 2]`, if infostates are hands of cards.
+    """Returns the two cards of each infostate, `[H, 2]`, if they are hands of cards, else None.
 
     They are all pairs of some cards, or a list of such pairs, in the order of
     `itertools.combinations`. Pairs of hands that share a card exclude each other and all others
     weigh the same, payoff table 0 is a fold's (one for every pair) and table 1 + k a showdown's of
-    `strengths` k. Trees then keep the cards and the strengths, never a table `[H, H]`. None for any
-    other game.
+    `strengths` k. Trees then keep the cards and the strengths, never a table `[H, H]`.
     """
     return None
 
   def strengths(self) -> np.ndarray:
-    """Returns how strong each hand is at each showdown, `[K, H]`: higher wins, equal splits.
-
-    Integers, -1 where the hand is impossible. For games with `hands` only.
-    """
+    """Returns strengths of `hands` at each showdown, `[K, H]`: higher wins, -1 impossible."""
     raise NotImplementedError(f"{self.name} has hands but does not define strengths()")
 
   def pairs(self) -> Pairs:
@@ -351,10 +333,7 @@ class Game(abc.ABC):
     return HoleCards(hands, self.strengths())
 
   def dealt_cards(self, states: Rows, actions: Rows) -> Rows:
-    """Returns the cards that `actions` deal face up: `[n, k]`, -1 where fewer than k, or none, are.
-
-    They block the hands that hold them, as `chance` says. For games with `hands` only.
-    """
+    """Returns the cards that `actions` deal face up, which block `hands`: `[n, k]`, -1 for none."""
     return states.__array_namespace__().full((len(states), 1), -1)
 
   def stages(self, states: Rows) -> Rows:
@@ -399,10 +378,7 @@ class Game(abc.ABC):
     return list(self.pairs().deal(np.asarray(self.prior(), float), table, rng))
 
   def moves(self, state: np.ndarray, player: int, infostate: int) -> list[tuple[int, int]]:
-    """Returns the moves of `player`, whose turn it is in `state` `[S]`.
-
-    Each is the public action and the infostate that the player, who holds `infostate`, holds then.
-    """
+    """Returns `player`'s moves in `state` `[S]`: the public action, and the infostate held then."""
     found = []
     if self.num_hidden > 1:
       leads_to, action = (x[0, :, infostate].tolist() for x in self.moves_of(state[None]))
@@ -488,13 +464,12 @@ class Game(abc.ABC):
     return False
 
   def templates(self) -> Any:
-    """Returns the shapes of the subgames of `depth="stage"`, to be filled in on the device.
+    """Returns the shapes of subgames of `depth="stage"`, to be filled in on the device, or None.
 
-    They are a `games.template.Templates`; None where these are not known, so that subgames are
-    written out beforehand.
+    They have the methods of `games.poker.streets.Streets`.
 
     Raises:
-      ValueError: of the game, but not with these parameters.
+      ValueError: the game has them, but not with these parameters.
     """
     return None
 
@@ -511,8 +486,7 @@ class Game(abc.ABC):
 
     Raises:
       TypeError: `start` is not a list of integers.
-      ValueError: an action is not legal where it is taken, or the game is over before it; `start`
-        has another shape.
+      ValueError: an action is not legal, or follows the end; `start` has another shape.
     """
     first = self.initial_state()
     states = integers("start", first if start is None else start, -(2**31), 2**31 - 1, ndim=1)[None]
@@ -537,11 +511,7 @@ class Game(abc.ABC):
 
 
 def check_is_game(game) -> None:
-  """Checks that `game` is a game.
-
-  Raises:
-    TypeError: it is something else.
-  """
+  """Raises a `TypeError` unless `game` is a `Game`."""
   if not isinstance(game, Game):
     raise TypeError(f"game={short(game)} must be a games.Game, as games.make returns it")
 

@@ -1,11 +1,8 @@
-"""Pairs of infostates: which are compatible, and each pair's payoff.
+"""Pairs of infostates, compatible or not, and each pair's payoff: in tables, or of hands of cards.
 
-Two kinds behind the same operations: tables of all pairs, and hands of two cards. `Game.pairs`
-returns those of a game and `of_tree` those of a tree; sums over reach run in numpy and in JAX,
-deals and tables of all pairs on the host. Hands of two cards that block each other need no table.
+Sums over reach run in numpy and in JAX, deals and tables of all pairs on the host.
 """
 
-import abc
 import dataclasses
 import functools
 import itertools
@@ -16,23 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import Rows, lookup
+from games.arrays import Rows, lookup, xp
 from games.public_tree import PublicTree
 
 
 def holds(hands: Any, num_cards: int, dtype: Any = float) -> Any:
   """Returns which cards each hand holds, as numbers: `[..., H, 2]` to `[..., H, num_cards]`."""
-  xp: Any = hands.__array_namespace__()
-  cards = xp.arange(num_cards).reshape(*[1] * hands.ndim, -1)
+  cards = np.arange(num_cards).reshape(*[1] * hands.ndim, -1)
   return (hands[..., None] == cards).any(axis=-2).astype(dtype)
 
 
 def num_live_cards(num_hands: int) -> int:
-  """Returns how many cards make so many pairs.
-
-  Raises:
-    ValueError: no number of cards does.
-  """
+  """Returns how many cards make so many pairs; a `ValueError` where no number does."""
   cards = (1 + math.isqrt(1 + 8 * num_hands)) // 2
   if cards * (cards - 1) // 2 != num_hands:
     raise ValueError(f"hands={num_hands} must be all pairs of some number of cards")
@@ -55,18 +47,9 @@ _held_by_all_once = jax.jit(lambda *how: jnp.asarray(_held_by_all(*how)), static
 
 
 def compatible_mass(reach: Any, held: Any = None) -> Any:
-  """Returns, for each hand, the sum of `reach` over the hands that share no card with it.
-
-  By inclusion and exclusion: everything, less what holds the first card, less what holds the
-  second, plus the hand itself, which holds both.
-
-  Args:
-    reach: `[..., H]`.
-    held: `[H, C]` `holds` of the hands; None for all pairs of some cards.
-
-  Returns:
-    `[..., H]`.
-  """
+  """Returns for each hand the sum of `reach` `[..., H]` over hands that share no card with it."""
+  # Inclusion and exclusion: everything, less what holds either card, plus the hand itself. `held`
+  # is `holds` of the hands `[H, C]`, None for all pairs of some cards.
   if held is None:
     make = _held_by_all if isinstance(reach, np.ndarray) else _held_by_all_once
     held = make(reach.shape[-1], reach.dtype)
@@ -75,24 +58,15 @@ def compatible_mass(reach: Any, held: Any = None) -> Any:
     return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach
 
 
-_LARGE_TABLE = 64  # with more infostates than this a table for each node would not fit in memory
 _ROUNDING = 1e-12  # what sums that cancel leave of nothing
 # How many units in the last place a sum over hands may be off that ought to be zero.
 _CANCELLED = 16.0
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Pairs(abc.ABC):
-  """Weights and payoffs of pairs of infostates (player 0's, player 1's).
+class _Shared:
+  """What pairs in tables and pairs of hands have in common, by their `mass`."""
 
-  Letters as in `Game`; `pair_index` and `payoff_index` say which table holds. Payoffs are a game's
-  own, to player 0. A tree keeps them times the weight of the pair: those of `used` and `of_tree`.
-  """
-
-  @property
-  @abc.abstractmethod
-  def gathered(self) -> bool:
-    """Whether a level's payoff tables may be gathered node by node."""
+  mass: Any
 
   def matched(self, possible: np.ndarray, pair_index: int) -> np.ndarray:
     """Returns which infostates some possible one of the other goes with: `[P, H]` to `[P, H]`."""
@@ -103,110 +77,66 @@ class Pairs(abc.ABC):
     together = float(beliefs[0] @ self.root_mass(pair_index, beliefs)[0])
     return together if together > _ROUNDING else 0.0
 
-  @abc.abstractmethod
-  def deal(self, beliefs: np.ndarray, pair_index: int, rng: np.random.Generator) -> tuple[int, int]:
-    """Draws a pair of infostates from beliefs `[P, H]`."""
-
-  @abc.abstractmethod
-  def weight_table(self, pair_index: int) -> np.ndarray:
-    """Returns the weights of all pairs: `[H, H]`."""
-
-  @abc.abstractmethod
-  def payoff_table(self, payoff_index: int) -> np.ndarray:
-    """Returns the payoffs of all pairs: `[H, H]`; hands that share a card have zero."""
-
-  @abc.abstractmethod
-  def payoff(self, payoff_index: int, infostates: tuple[Any, Any]) -> Any:
-    """Returns the payoff of a possible pair, or of several, infostates `[n]` of each player."""
-
-  @abc.abstractmethod
-  def mass(self, pair_index: Rows, reach: Rows, player: int) -> Rows:
-    """Returns the mass of the opponent's `reach` that `player`'s infostates meet: `[n, H]` both."""
-
   def root_mass(self, pair_index: Any, beliefs: Rows) -> Rows:
     """Returns the mass of the other's beliefs that infostates meet at one node: `[P, H]` both."""
-    xp: Any = beliefs.__array_namespace__()
-    row, other = xp.asarray(pair_index).reshape(1), beliefs[::-1]
+    own: Any = beliefs.__array_namespace__()
+    row, other = own.asarray(pair_index).reshape(1), beliefs[::-1]
     return xp.concatenate([self.mass(row, other[p : p + 1], p) for p in (0, 1)])
-
-  @abc.abstractmethod
-  def values(self, payoff_index: Rows, pair_index: Rows, reach: Rows, player: int) -> Rows:
-    """Returns `player`'s counterfactual values against the opponent's `reach`: `[n, H]` both."""
-
-  @abc.abstractmethod
-  def most(self, payoff_index: np.ndarray) -> np.ndarray:
-    """Returns the largest payoff of a possible pair, of either sign, by each table: `[n]`."""
-
-  @abc.abstractmethod
-  def used(self, payoff_index: np.ndarray, pair_index: np.ndarray) -> "tuple[Pairs, np.ndarray]":
-    """Returns the payoff tables of a tree, and the table of each terminal node: `[T]`.
-
-    Args:
-      payoff_index: `[T]` the game's.
-      pair_index: `[T]`.
-    """
-
-  @abc.abstractmethod
-  def columns(self, dealt: np.ndarray) -> dict[str, Any]:
-    """Returns the fields of a `PublicTree` that hold these pairs.
-
-    Args:
-      dealt: `[N, k]` cards that chance dealt to get to each node.
-    """
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class DensePairs(Pairs):
-  """Pairs of infostates in tables.
+class DensePairs(_Shared):
+  """Pairs of infostates (player 0's, player 1's) in tables, by index."""
 
-  Attributes:
-    weights: `[C, H, H]`.
-    payoffs: `[K, H, H]`.
-    compatible: whether every pair weighs one; static.
-  """
+  # Payoffs are a game's own, to player 0; a tree keeps them times the weight of the pair: those of
+  # `used` and `of_tree`.
 
-  weights: Any
-  payoffs: Any
+  weights: Any  # [C, H, H]
+  payoffs: Any  # [K, H, H]
   compatible: bool = dataclasses.field(default=False, metadata={"static": True})
 
   def __post_init__(self):
     if isinstance(self.weights, np.ndarray):
       object.__setattr__(self, "compatible", bool((self.weights == 1).all()))
 
-  @property
-  def gathered(self):
-    return self.weights.shape[-1] <= _LARGE_TABLE
-
-  def deal(self, beliefs, pair_index, rng):
+  def deal(self, beliefs: np.ndarray, pair_index: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Draws a pair of infostates from beliefs `[P, H]`."""
     joint = beliefs[0][:, None] * beliefs[1] * self.weights[pair_index]
     pair = int(rng.choice(joint.size, p=joint.ravel() / joint.sum()))
     return divmod(pair, joint.shape[1])
 
-  def weight_table(self, pair_index):
+  def weight_table(self, pair_index: int) -> np.ndarray:
+    """Returns the weights of all pairs: `[H, H]`."""
     return self.weights[pair_index]
 
-  def payoff_table(self, payoff_index):
+  def payoff_table(self, payoff_index: int) -> np.ndarray:
+    """Returns the payoffs of all pairs: `[H, H]`; hands that share a card have zero."""
     return self.payoffs[payoff_index]
 
-  def payoff(self, payoff_index, infostates):
+  def payoff(self, payoff_index: int, infostates: tuple[Any, Any]) -> Any:
+    """Returns the payoff of a possible pair, or of several, infostates `[n]` of each player."""
     return self.payoffs[payoff_index][infostates]
 
-  def mass(self, pair_index, reach, player):
+  def mass(self, pair_index: Any, reach: Any, player: int) -> Any:
+    """Returns the mass of the opponent's `reach` that `player`'s infostates meet: `[n, H]` both."""
     return _product(reach, player, *self._weighed(pair_index))
 
-  def values(self, payoff_index, pair_index, reach, player):
+  def values(self, payoff_index: Any, pair_index: Any, reach: Any, player: int) -> Any:
+    """Returns `player`'s counterfactual values against the opponent's `reach`: `[n, H]` both."""
     won = _product(reach, player, (self.payoffs, payoff_index), *self._weighed(pair_index))
     return won if player == 0 else -won
 
   def _weighed(self, pair_index: Any) -> list[tuple[Any, Any]]:
     return [] if self.compatible else [(self.weights, pair_index)]
 
-  def most(self, payoff_index):
+  def most(self, payoff_index: np.ndarray) -> np.ndarray:
+    """Returns the largest payoff of a possible pair, of either sign, by each table: `[n]`."""
     possible = (self.weights > 0).any(axis=0)
     return np.abs(self.payoffs * possible).max(axis=(1, 2))[payoff_index]
 
-  def used(self, payoff_index, pair_index):
+  def used(self, payoff_index: np.ndarray, pair_index: np.ndarray) -> "tuple[Pairs, np.ndarray]":
+    """Returns a tree's payoff tables, and the table of each terminal node: `[T]`, from `[T]`."""
     if len(payoff_index) == 0:
       nothing = np.zeros((1, *self.payoffs.shape[1:]))
       return DensePairs(self.weights, nothing), np.zeros(0, int)
@@ -215,31 +145,22 @@ class DensePairs(Pairs):
     payoffs = self.payoffs[tables[:, 0]] * self.weights[tables[:, 1]]
     return DensePairs(self.weights, payoffs), index.reshape(-1)
 
-  def columns(self, dealt):
+  def columns(self, dealt: np.ndarray) -> dict[str, Any]:
+    """Returns a `PublicTree`'s fields that hold these pairs; `dealt` is `[N, k]`."""
     compatible = self.compatible and len(self.weights) == 1
     return {"pair_weights": self.weights, "payoffs": self.payoffs, "compatible": compatible}
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class HoleCards(Pairs):
-  """Hands of two cards: those that share a card exclude each other, all other pairs weigh one.
+class HoleCards(_Shared):
+  """Hands of two cards: those that share a card exclude each other, all other pairs weigh one."""
 
-  Payoff table 0 is a fold's, one for every pair, and table 1 + k a showdown's of `strengths[k]`.
+  # Payoff table 0 is a fold's, one for every pair, and table 1 + k a showdown's of `strengths[k]`.
 
-  Attributes:
-    hands: `[H, 2]` all pairs of some cards or a list of such pairs, in the order of
-      `itertools.combinations`.
-    strengths: `[K, H]` of each hand at each showdown, higher wins, -1 where impossible.
-    held: `[H, C]` 1 where the hand holds the card; found for hands of numpy, which are checked.
-      None of JAX's for all pairs of some cards.
-
-  Raises:
-    ValueError: a hand is no pair, or the hands are in another order.
-  """
-
-  hands: Any
-  strengths: Any
+  hands: Any  # [H, 2] all pairs of some cards or a list of such, in the order of `combinations`
+  strengths: Any  # [K, H] higher wins, -1 where impossible
+  # [H, C] 1 where the hand holds the card; None of JAX's for all pairs of some cards
   held: Any = None
 
   def __post_init__(self):
@@ -251,17 +172,6 @@ class HoleCards(Pairs):
         "hands() must be pairs of cards, each once, in the order of itertools.combinations"
       )
     object.__setattr__(self, "held", holds(self.hands, int(self.hands.max()) + 1))
-
-  @property
-  def hands_per_card(self) -> int:
-    """How many hands hold one card at most; 0 where the hands are all pairs of some cards."""
-    cards = len(np.unique(self.hands))
-    every = len(self.hands) == cards * (cards - 1) // 2
-    return 0 if every else most_hands_per_card(self.hands)
-
-  @property
-  def gathered(self):
-    return False
 
   def deal(self, beliefs, pair_index, rng):
     mass = compatible_mass(beliefs[1], self.held)
@@ -289,16 +199,14 @@ class HoleCards(Pairs):
     return compatible_mass(reach, self.held)
 
   def root_mass(self, pair_index, beliefs):
-    xp: Any = beliefs.__array_namespace__()
     mass = self.mass(pair_index, beliefs[::-1], 0)
     # What sums that cancel leave of nothing is rounding, and values are divided by it.
     rounding = _CANCELLED * xp.finfo(mass.dtype).eps * beliefs[::-1].sum(axis=-1, keepdims=True)
     return xp.where(mass > rounding, mass, 0.0)
 
   def values(self, payoff_index, pair_index, reach, player):
-    xp: Any = reach.__array_namespace__()
     strength = lookup(self.strengths, xp.maximum(payoff_index - 1, 0))
-    beats = xp.sign(strength[:, :, None] - strength[:, None]) * xp.asarray(self.weight_table(0))
+    beats = xp.sign(strength[:, :, None] - strength[:, None]) * self.weight_table(0)
     shown = (beats * reach[:, None]).sum(axis=2).astype(reach.dtype)
     folded = self.mass(pair_index, reach, player)
     return xp.where(payoff_index[:, None] > 0, shown, folded if player == 0 else -folded)
@@ -313,30 +221,31 @@ class HoleCards(Pairs):
     return HoleCards(self.hands, self.strengths[boards - 1]), index
 
   def columns(self, dealt):
+    cards = len(np.unique(self.hands))
+    every = len(self.hands) == cards * (cards - 1) // 2
     return {
       "pair_weights": np.ones((1, 1, 1)),
       "payoffs": np.ones((1, 1, 1)),
       "compatible": False,
       "hands": np.asarray(self.hands, np.int32),
-      "strengths": np.asarray(self.strengths, np.int32),
+      "strengths": self.strengths.astype(np.int32),
       "dealt": dealt.astype(np.int32),
       "num_cards": self.held.shape[1],
-      "hands_per_card": self.hands_per_card,
+      "hands_per_card": 0 if every else most_hands_per_card(self.hands),
     }
 
 
-def _product(reach: Any, player: int, *parts: tuple[Any, Any]) -> Any:
-  """Returns rows `[n, H]` times each one's table, which is the product of `parts`.
+Pairs = DensePairs | HoleCards
 
-  Each is tables `[K, H, H]` and which of them a row has, `[n]`.
-  """
-  xp: Any = reach.__array_namespace__()
+
+def _product(reach: Any, player: int, *parts: tuple[Any, Any]) -> Any:
+  """Returns rows `[n, H]` times each one's table, the product of `parts`: tables and indices."""
   table: Any = 1.0
   for tables, index in parts:
     if isinstance(tables, np.ndarray) and len(tables) == 1 and (tables == tables.flat[0]).all():
       table = table * float(tables.flat[0])
     else:
-      table = table * (lookup(tables, index) if len(tables) > 1 else xp.asarray(tables))
+      table = table * (lookup(tables, index) if len(tables) > 1 else tables)
   if isinstance(table, float):
     return xp.broadcast_to(reach.sum(axis=1, keepdims=True) * table, reach.shape)
   table = table if player == 0 else table.swapaxes(1, 2)
@@ -350,10 +259,7 @@ def most_hands_per_card(hands: np.ndarray) -> int:
 
 
 def of_tree(tree: PublicTree, dtype: Any = None) -> Pairs:
-  """Returns the pairs of an unstacked tree; `columns` is the way back.
-
-  On the host, or, with the `dtype` of sums, as arrays of JAX, also while the tree is traced.
-  """
+  """Returns an unstacked tree's pairs, on the host, or in JAX with the `dtype` of sums."""
   as_array: Any = np.asarray if dtype is None else jnp.asarray
   if tree.hands is None:
     return DensePairs(as_array(tree.pair_weights), as_array(tree.payoffs), tree.compatible)

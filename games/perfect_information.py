@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.game import Game
-from games.public_tree import Array
+from games.public_tree import PLAYER_0, PLAYER_1, TERMINAL, Array
 
 _BLOCKS = 1, 8, 64, 512  # rows of numpy's that are asked about at once: few programs are compiled
 _MARKS = np.array([".", "X", "O"])  # nothing, player 0's stone and player 1's
@@ -101,15 +101,11 @@ class Stones(PerfectInformation):
 
   A public state begins with the board, row by row from above: 0 for none, 1 for player 0's stone
   and 2 for player 1's.
-
-  Attributes:
-    columns, rows: names of the picture's, from the left and from above.
-    places: names of all actions.
   """
 
-  columns: Sequence[str]
-  rows: Sequence[str]
-  places: Sequence[str]
+  columns: Sequence[str]  # names, from the left
+  rows: Sequence[str]  # names, from above
+  places: Sequence[str]  # names of all actions
 
   def board(self, state: Array) -> Array:
     """Returns the stones as they lie: `[rows, columns]`."""
@@ -129,6 +125,36 @@ class Stones(PerfectInformation):
     return "\n  ".join([*lines, below])
 
 
+class InLine(Stones):
+  """Stones of which a line of one player's wins a point; a public state is the board alone."""
+
+  lines: np.ndarray  # [m, k] the places of each line
+
+  def initial_state(self):
+    return np.zeros(self.max_moves, np.int32)
+
+  def turn(self, state):
+    stones = (state > 0).sum()
+    over = self.won(state).any() | (stones == self.max_moves)
+    return jnp.where(over, TERMINAL, jnp.where(stones % 2 == 0, PLAYER_0, PLAYER_1))
+
+  def won(self, state: jax.Array) -> jax.Array:
+    """Says which players have a line: `[P]`."""
+    marks = jnp.asarray(state)[self.lines]
+    return jnp.stack([(marks == stone).all(axis=1).any() for stone in (1, 2)])
+
+  def outcome(self, state):
+    first, second = self.won(state).astype(int)
+    return first - second
+
+  def seen(self, state, player):
+    return planes(state, player)
+
+  def put(self, state: jax.Array, place: Any) -> jax.Array:
+    """Returns the board with a stone of the player to move at a place: `[n]`."""
+    return state.at[place].set(((state > 0).sum() % 2 + 1).astype(state.dtype))
+
+
 def by_letters(size: int) -> tuple[list[str], list[str], list[str]]:
   """Returns names of a square board's columns, rows from above, and places, such as `b2`."""
   columns = list(_LETTERS[:size])
@@ -136,9 +162,17 @@ def by_letters(size: int) -> tuple[list[str], list[str], list[str]]:
   return columns, rows, [column + row for row in rows for column in columns]
 
 
-def has_line(board: jax.Array, lines: np.ndarray, stone: int) -> jax.Array:
-  """Says whether `board` `[n]` has only `stone` on one of `lines` `[m, k]` of its points."""
-  return (jnp.asarray(board)[lines.astype(np.int32)] == stone).all(axis=1).any()
+def lines_of(width: int, height: int, length: int) -> np.ndarray:
+  """Returns the places of every line of `length` on the board: `[m, length]`."""
+  lines = []
+  for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+    for row in range(height):
+      for column in range(width):
+        end = row + down * (length - 1), column + right * (length - 1)
+        if 0 <= end[0] < height and 0 <= end[1] < width:
+          steps = np.arange(length)
+          lines.append((row + down * steps) * width + column + right * steps)
+  return np.array(lines, np.int32)
 
 
 def planes(board: jax.Array, player: int) -> jax.Array:

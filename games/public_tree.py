@@ -16,21 +16,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arrays import checked, short
+from games.arrays import checked, short, xp
 
 __all__ = [
-  "LEAF",
-  "PADDING",
-  "Array",
-  "Level",
-  "PublicTree",
-  "TreeStructure",
-  "check_is_tree",
-  "group_of",
-  "largest_payoff",
-  "note_changes",
-  "plan_sweeps",
-]
+  "LEAF", "PADDING", "Array", "Level", "PublicTree", "TreeStructure", "check_is_tree",
+  "group_of", "largest_payoff", "note_changes", "plan_sweeps",
+]  # fmt: skip
 
 # Kinds of public states and of nodes: the mover, or none.
 PLAYER_0 = 0
@@ -81,9 +72,7 @@ class Level:
   @functools.cached_property
   def parents(self) -> np.ndarray:
     """Position in the level above of each node's parent, `[size]`."""
-    if not self.runs:
-      return np.zeros(0, np.int32)
-    return np.concatenate([np.arange(*run) for run in self.runs]).astype(np.int32)
+    return np.concatenate([np.zeros(0), *(np.arange(*x) for x in self.runs)]).astype(np.int32)
 
 
 def group_of(kind: np.ndarray) -> np.ndarray:
@@ -101,6 +90,12 @@ class TreeStructure:
   def offsets(self) -> tuple[int, ...]:
     """First node of each level, and the number of nodes as the last entry."""
     return tuple(np.cumsum([0] + [level.size for level in self.levels]).tolist())
+
+  @functools.cached_property
+  def parents(self) -> np.ndarray:
+    """`[N]` the node before each, -1 at the root."""
+    below = zip(self.offsets, self.levels[1:])
+    return np.concatenate([[-1], *(start + level.parents for start, level in below)])
 
   @functools.cached_property
   def leaf_offsets(self) -> tuple[int, ...]:
@@ -151,12 +146,10 @@ _MAX_RUNS_HIDDEN = 2
 
 
 def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
-  """Returns the structure of these levels, each with `sliced` decided.
-
-  Every run is code to compile. Levels of very many runs are gathered, and so are the small levels
-  of large trees: in Liar's Dice 2x4f they have more than half of the runs and hardly any nodes.
-  Below a deal of many cards the runs are short, and slicing them is slow to compile for nothing.
-  """
+  """Returns the structure of these levels, each with `sliced` decided."""
+  # Every run is code to compile. Levels of very many runs are gathered, and so are the small levels
+  # of large trees: in Liar's Dice 2x4f they have more than half of the runs and hardly any nodes.
+  # Below a deal of many cards the runs are short, and slicing them is slow to compile for nothing.
   levels = tuple(levels)
   nodes = sum(level.size for level in levels)
   planned = []
@@ -170,11 +163,8 @@ def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
 
 
 def gathered(structure: TreeStructure) -> TreeStructure:
-  """Returns `structure` with no level sliced.
-
-  For one tree on an accelerator: there an index costs less than a kernel does, and a row that is
-  gathered is computed where it is needed.
-  """
+  """Returns `structure` with no level sliced, for one tree on an accelerator."""
+  # An index costs less than a kernel there, and a gathered row is computed where it is needed.
   levels = (dataclasses.replace(level, sliced=False) for level in structure.levels)
   return TreeStructure(tuple(levels))
 
@@ -182,16 +172,9 @@ def gathered(structure: TreeStructure) -> TreeStructure:
 def note_changes(
   structure: TreeStructure, infostate_parent: np.ndarray, possible: np.ndarray | None
 ) -> TreeStructure:
-  """Returns `structure` with the nodes of each level noted at which infostates change.
-
-  Where infostates are many, rows are long: gathering them costs nothing beside the rest, and levels
-  of more than a few runs are not sliced, which would take minutes to compile.
-
-  Args:
-    structure: of one tree, or common to a stack of them.
-    infostate_parent: `[..., N, P, H]`.
-    possible: `[..., N, P, H]`; None if all are, everywhere.
-  """
+  """Notes which nodes of a level change infostates: `[..., N, P, H]` both, `possible` or None."""
+  # Where infostates are many, rows are long: gathering them costs nothing beside the rest, and
+  # slicing levels of more than a few runs would take minutes to compile.
   moved = infostate_parent != np.arange(infostate_parent.shape[-1])
   if possible is not None:
     moved &= possible
@@ -330,12 +313,7 @@ class PublicTree:
 
 
 def check_is_tree(tree, name: str = "tree", *, one: bool = False) -> None:
-  """Checks that `tree` is a public tree, `one` or a stack.
-
-  Raises:
-    TypeError: it is something else.
-    ValueError: it is a stack.
-  """
+  """Raises a `TypeError` unless `tree` is a public tree, a `ValueError` unless just `one`."""
   if not isinstance(tree, PublicTree):
     raise TypeError(
       f"{name}={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
@@ -349,7 +327,6 @@ def check_is_tree(tree, name: str = "tree", *, one: bool = False) -> None:
 
 def largest_payoff(tree: PublicTree) -> Array:
   """Returns the most that a player can win: a scalar, of the kind that the tree's arrays are."""
-  xp: Any = tree.payoff_scale.__array_namespace__()
   largest = xp.abs(tree.payoff_scale).max()
   if tree.hands is not None:
     return largest
@@ -361,31 +338,19 @@ def largest_payoff(tree: PublicTree) -> Array:
 
 def payoff_bound(tree: PublicTree) -> Array:
   """Returns a bound of what a player can win, once payoffs are multiplied by weights: a scalar."""
-  xp: Any = tree.payoffs.__array_namespace__()
   scale = xp.abs(tree.payoff_scale).max() if tree.payoff_scale.shape[-1] else 1.0
   return xp.abs(tree.payoffs).max() * xp.maximum(scale, 1.0)
 
 
 class Depth(NamedTuple):
-  """Public states after as many actions, and the moves from them.
+  """Public states after as many actions, and the moves from them."""
 
-  Attributes:
-    first: the number of the first state; those of earlier levels come before.
-    states: `[n, S]`.
-    kind: `[n]` who moves, or `TERMINAL`.
-    parent: `[m]` the place in `states` that each move is made from.
-    action: `[m]` the move.
-    child: `[m]` the number of the state that it leads to.
-    after: `[m, S]` that state.
-  """
-
-  first: int
-  states: np.ndarray
-  kind: np.ndarray
-  parent: np.ndarray
-  action: np.ndarray
-  child: np.ndarray
-  after: np.ndarray
+  first: int  # the number of the first state; those of earlier levels come before
+  states: np.ndarray  # [n, S]
+  kind: np.ndarray  # [n] who moves, or TERMINAL
+  parent: np.ndarray  # [m] the place in `states` that each move is made from
+  action: np.ndarray  # [m]
+  child: np.ndarray  # [m] the number of the state that it leads to
 
 
 def walk(
@@ -396,19 +361,9 @@ def walk(
   goes_on: Callable[[np.ndarray], np.ndarray] | None = None,
   most: float = np.inf,
 ) -> Iterator[Depth]:
-  """Yields the levels below a public state, itself the first.
-
-  Args:
-    game: the rules.
-    state: `[S]`.
-    merge: `"level"` for equal states of a level as one, whose numbers then begin at zero in each
-      level; `"game"` for equal states as one wherever they are; else each history has its own.
-    goes_on: says below which of `[n, S]` states, not terminal, there are more; None for all.
-    most: how many states there may be, histories where equal ones are not one.
-
-  Raises:
-    ValueError: there are more.
-  """
+  """Yields the levels below `state` `[S]`, itself the first; at most `most` states."""
+  # `merge` makes equal states one, in each `"level"`, whose numbers then begin at zero, or in the
+  # whole `"game"`. `goes_on` says below which of `[n, S]` states there are more.
   newest, first = np.asarray(state)[None], 0
   seen = {newest[0].tobytes(): 0}
   while len(newest):
@@ -430,5 +385,5 @@ def walk(
       following = after[rows[numbers >= last]]
     if child.max(initial=0) >= most:
       raise ValueError(f"{game!r} has more than {most} public states; allow more")
-    yield Depth(first, newest, kind, parent, action, child, after)
+    yield Depth(first, newest, kind, parent, action, child)
     newest, first = following, last

@@ -21,12 +21,7 @@ _PARTS = ("parameters", "prior", "payoffs or pair weights")
 
 
 def origin_of(game: Game, pairs: Pairs | None = None) -> np.ndarray:
-  """Returns the mark of a game, a checksum of each of what `_PARTS` names: `[3]`.
-
-  Args:
-    game: the rules.
-    pairs: what `game.pairs()` returns, if that is known.
-  """
+  """Returns the mark of a game, a checksum of each of what `_PARTS` names: `[3]`."""
   pairs = game.pairs() if pairs is None else pairs
   tables = [getattr(pairs, field.name) for field in dataclasses.fields(pairs)]
   # Sizes of bets are in no table, and in few games' names.
@@ -45,29 +40,14 @@ def _bytes(table: np.ndarray) -> bytes:
 
 @checked
 def check_tree_of(game: Game, tree: PublicTree) -> None:
-  """Checks that `tree`, one or a stack, is of `game`: by its mark, and by the rules at its nodes.
-
-  Raises:
-    TypeError: one of the two is something else.
-    ValueError: it is of another game; the message says what differs.
-  """
+  """Refuses a tree or stack of another game, by its mark or the rules at its nodes."""
   different = _difference(game, tree)
   if different is not None:
     raise ValueError(f"tree is not of {game!r}: its {different} differ from that game's")
 
 
 def check_same_game(name: str, mark: Any, tree: PublicTree, *, first: int = 0) -> None:
-  """Checks that what was made of a tree with a `mark` is of the game of `tree`.
-
-  Args:
-    name: what it is.
-    mark: `[3]`, or None if that is not known.
-    tree: with a mark or without.
-    first: part of the mark that is the first to count.
-
-  Raises:
-    ValueError: it is of another game; the message says what differs.
-  """
+  """Refuses what was made of a tree of another mark `[3]`; parts from `first` on count."""
   if mark is None or tree.origin is None:
     return
   different = np.flatnonzero(np.asarray(mark) != np.asarray(tree.origin))
@@ -113,25 +93,17 @@ def _different_rules(game: Game, tree: PublicTree) -> str | None:
 
 
 class NodeInfo(NamedTuple):
-  """The rules' answers at every node, some of which a tree keeps for its leaves alone.
+  """The rules' answers at every node, some of which a tree keeps for its leaves alone."""
 
-  A move has a number below `M`, by the infostate from which it is made: that of its public action
-  where all moves are seen, else its place among the infostate's moves by action and infostate.
+  # A move has a number below M, by the infostate from which it is made: that of its public action
+  # where all moves are seen, else its place among the infostate's moves by action and infostate.
 
-  Attributes:
-    features: `[P, N, F]` the public state of every node as each player sees it.
-    pair_index: `[N]` which of the pair weights holds there.
-    child: `[N, A]` the node after each action, -1 where there is none.
-    by_action: `[N, M, H]` the public action of each of the mover's moves, -1 where there is none;
-      `[N, M, 1]` where all moves are seen.
-    leads_to: `[N, M, H]` the infostate after each move; `[N, 0, H]` where all moves are seen.
-  """
-
-  features: Array
-  pair_index: Array
-  child: Array
+  features: Array  # [P, N, F] the public state of every node as each player sees it
+  pair_index: Array  # [N] which of the pair weights holds there
+  child: Array  # [N, A] the node after each action, -1 where there is none
+  # [N, M, H] the public action of each move, -1 for none; [N, M, 1] if all are seen
   by_action: Array
-  leads_to: Array
+  leads_to: Array  # [N, M, H] the infostate after each move; [N, 0, H] where all moves are seen
 
 
 def node_info(game: Game, tree: PublicTree) -> NodeInfo:
@@ -157,15 +129,9 @@ def info_of(
   origins: np.ndarray | None,
   dtype: Any,
 ) -> NodeInfo:
-  """Returns the `NodeInfo` of public states.
-
-  Args:
-    game: the rules.
-    states, kind: `[N, S]` and `[N]`.
-    moves: `[E]` each: the state that a move is made from, the action, and the state after it.
-    origins: `[E, P, H]` infostates before the move, -1 where impossible; None if they never change.
-    dtype: of the features.
-  """
+  """Returns the `NodeInfo` of states `[N, S]` of a `kind` `[N]`, with features in `dtype`."""
+  # `moves`: the state before, action and state after, [E] each. `origins`: [E, P, H] infostates
+  # before the move, -1 where impossible; None if they never change.
   there = kind != PADDING
   seen = [np.asarray(game.features(states[there], player), dtype) for player in (0, 1)]
   features = np.zeros((2, len(kind), seen[0].shape[1]), dtype)
@@ -181,10 +147,7 @@ def info_of(
 
 
 def children_of(tree: PublicTree, num_actions: int | None = None) -> np.ndarray:
-  """Returns the node after each action, -1 where there is none: `[N, A]`.
-
-  `num_actions` is None for those that the tree has.
-  """
+  """Returns the node after each action, -1 for none: `[N, A]`; None for the tree's own actions."""
   nodes = 1 + np.flatnonzero(np.asarray(tree.kind)[1:] != PADDING)
   parent, action = (np.asarray(x)[nodes] for x in (tree.parent, tree.action))
   number = 1 + action.max(initial=0) if num_actions is None else num_actions
@@ -198,10 +161,8 @@ def _child(number: int, num_actions: int, parent: Any, action: Any, after: Any) 
 
 
 def infostates_after(tree: PublicTree, child: jax.Array, hands: jax.Array) -> jax.Array:
-  """Returns the infostates `[P]` at node `child` of players who held `hands`, if they did not move.
-
-  Where several come of one, the first.
-  """
+  """Returns the infostates `[P]` at node `child` of players who held `hands` and did not move."""
+  # Where several come of one, the first.
   if tree.infostate_parent is None:
     return hands
   reached = jnp.asarray(tree.infostate_parent)[child] == hands[:, None]
@@ -269,31 +230,20 @@ def tabulate(
 
 
 class StateTables(NamedTuple):
-  """The rules' answers for `N` public states and the `E` moves from them.
+  """The rules' answers for `N` public states and the `E` moves from them."""
 
-  Attributes:
-    states: `[N, S]` the game's.
-    actor, stages, payoff_index, payoff_scale: `[N]`.
-    info: of the states.
-    edge: `[N, A]` the number of each move, -1 where there is none.
-    dealt_cards: `[E, k]`.
-    parents: `[R, P, H]` different rows of `infostate_parents`, and which one a move has `[E]`; None
-      if infostates never change.
-    probability: `[E]` of chance; None where chance never moves.
-    mask: as `parents`, of chance.
-  """
-
-  states: Array
-  actor: Array
+  states: Array  # [N, S] the game's
+  actor: Array  # [N], as are the next three
   stages: Array
   payoff_index: Array
   payoff_scale: Array
   info: NodeInfo
-  edge: Array
-  dealt_cards: Array
+  edge: Array  # [N, A] the number of each move, -1 where there is none
+  dealt_cards: Array  # [E, k]
+  # [R, P, H] distinct rows, and which one a move has [E]; None for no changes
   parents: tuple[Array, Array] | None
-  probability: Array | None
-  mask: tuple[Array, Array] | None
+  probability: Array | None  # [E] of chance; None where chance never moves
+  mask: tuple[Array, Array] | None  # as `parents`, of chance
 
 
 def _of_states(table: str) -> Any:
@@ -305,10 +255,9 @@ def _of_states(table: str) -> Any:
 class Tabulated(Game):
   """A game made by `games.tabulate`: the same moves, infostates and payoffs, other public states.
 
-  A public state is its number `[1]`, 0 at the start: that of a node of the tree, or in the order in
-  which public actions reach them. Methods of states are gathers, so that JAX runs them whatever the
-  rules are written in. It is static where programs take rules as they are, and a pytree of its
-  tables where they are given to a program.
+  A public state is its number `[1]`, 0 at the start. Methods of states are gathers, so that JAX
+  runs them whatever the rules are written in. It is static where programs take rules as they are,
+  and a pytree of its tables where they are given to a program.
 
   Attributes:
     game: the rules.
@@ -412,14 +361,10 @@ def _tabulated(
   dtype: Any,
   settings: dict[str, Any],
 ) -> Tabulated:
-  """Asks the rules about all states `[N, S]` and moves; see `info_of`.
-
-  `reached` `[E, P, H]` are the infostates possible after each move.
-  """
+  """Asks the rules of all states `[N, S]` and moves; `reached` `[E, P, H]` are possible after."""
   parent, action, _ = moves
   actor, number = np.asarray(game.actor(states)), len(action)
-  edge = np.full((len(states), game.num_actions), -1, np.int32)
-  edge[parent, action] = np.arange(number)
+  edge = _child(len(states), game.num_actions, parent, action, np.arange(number))
   made = states[parent], action
   origins, probability, mask, renumbers = game.infostate_parents(*made), None, None, False
   parents = None if origins is None else _distinct(origins)

@@ -1,19 +1,19 @@
 """Templates: static shapes of subgames, filled in on the device from a public state.
 
 A round of betting is a small tree whose shape depends on the round alone; chips and cards decide
-which of its moves are legal. What cannot happen is padding. So one compiled program makes, and
-searches, the subgames at any public states, and none of them is written out beforehand.
+which of its moves are legal. So one compiled program serves the subgames at any public states.
 """
 
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Any, Protocol
+import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.arrays import xp
 from games.build import add_payoff_runs, level_shape
 from games.game import Game
 from games.public_tree import CHANCE, PADDING, TERMINAL, PublicTree, TreeStructure, group_of
@@ -23,19 +23,12 @@ _MOST_UNROLLED = 2  # levels that are filled one by one; of more a loop is compi
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-  """The common shape of subgames of one kind; static, compared by value.
+  """The common shape of subgames of one kind; static, compared by value."""
 
-  Attributes:
-    structure: levels and runs, as in `PublicTree`.
-    action: `[N]` of each node, -1 at the root and on levels where outcomes of chance are drawn.
-    kind: `[N]` of each node where it exists: who moves, `LEAF` or `TERMINAL`.
-    payoff_index: `[T]` table of each terminal node, as `Templates.pair_columns` has them.
-  """
-
-  structure: TreeStructure
-  action: tuple[int, ...]
-  kind: tuple[int, ...]
-  payoff_index: tuple[int, ...]
+  structure: TreeStructure  # levels and runs, as in `PublicTree`
+  action: tuple[int, ...]  # [N], -1 at the root and on levels where outcomes of chance are drawn
+  kind: tuple[int, ...]  # [N] of each node where it exists: who moves, LEAF or TERMINAL
+  payoff_index: tuple[int, ...]  # [T] of each terminal node, as `Streets.pair_columns` has them
 
   @property
   def decides(self) -> bool:
@@ -43,18 +36,13 @@ class Template:
     return min(self.kind) < CHANCE
 
 
+@dataclasses.dataclass
 class Node:
-  """A node of a template in the making.
+  """A node of a template in the making."""
 
-  Attributes:
-    kind: who moves there, `LEAF` or `TERMINAL`.
-    payoff: table of a terminal node.
-    children: action and node of each move.
-  """
-
-  def __init__(self, kind: int, payoff: int = 0):
-    self.kind, self.payoff = kind, payoff
-    self.children: list[tuple[int, Node]] = []
+  kind: int  # who moves there, LEAF or TERMINAL
+  payoff: int = 0  # table of a terminal node
+  children: list[tuple[int, "Node"]] = dataclasses.field(default_factory=list)  # by action
 
 
 def make_template(root: Node) -> Template:
@@ -79,135 +67,51 @@ def make_template(root: Node) -> Template:
   return Template(structure, tuple(action), tuple(kind), tuple(payoff))
 
 
-class Templates(Protocol):
-  """The subgames of a game as templates, and what fills them; methods run on JAX's arrays.
-
-  Attributes:
-    game: the rules, over public states `[n, S]`.
-    templates: by the number that `number_of` gives, earlier parts of the game first.
-  """
-
-  @property
-  def game(self) -> Game: ...
-
-  @property
-  def templates(self) -> Sequence[Template]: ...
-
-  @property
-  def one_start(self) -> bool:
-    """Whether all games start in the same public state."""
-
-  def starts(self, key: jax.Array, number: int) -> jax.Array:
-    """Returns public states that games start in: `[number, S]`; `key` is consumed."""
-
-  def number_of(self, states: jax.Array) -> jax.Array:
-    """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
-
-  def is_legal(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
-    """Says which of `actions` `[n]`, all of players or all of chance, are legal: `[n]`."""
-
-  def next_states(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
-    """Returns the states after `actions` `[n]`, and after what must follow: `[n, S]`."""
-
-  def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Draws outcomes of chance `[n]`, and returns how many each stands for `[n]`.
-
-    Called where a template does not name them. `above` `[n, S]` are the states they are drawn at;
-    at level 1 all are the root's.
-    """
-
-  def possible(self, states: jax.Array) -> jax.Array:
-    """Returns which infostates the rules allow in `states`: `[n, P, H]`."""
-
-  def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
-    """Returns `Pairs.columns`, without `dealt`, for a root and its ends `[T, S]`."""
-
-
 @functools.partial(jax.jit, static_argnums=(0, 1))  # a program that asks twice traces it once
 def fill_states(
-  rules: Templates, number: int, state: jax.Array
+  rules: Any, number: int, state: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-  """Fills a template with public states.
-
-  Args:
-    rules: of the game.
-    number: of the template.
-    state: `[S]` public state of the root.
-
-  Returns:
-    States `[N, S]`, whether nodes exist `[N]`, actions `[N]`, and how many outcomes of chance each
-    node stands for `[N]`.
-  """
+  """Returns states `[N, S]`, whether they exist, actions and what each stands for: `[N]`."""
   template = rules.templates[number]
-  structure = template.structure
-  if structure.depth > _MOST_UNROLLED and min(template.action[1:]) >= 0:
-    filled = _fill_by_loop(rules, template, state)
-    return *filled, jnp.asarray(template.action), jnp.ones(structure.num_nodes)
-  states, exists = [state[None]], [jnp.ones(1, bool)]
-  actions, stands_for = [jnp.full(1, -1)], [jnp.ones(1)]
-  for i, level in enumerate(structure.levels[1:], start=1):
-    first, last = structure.offsets[i : i + 2]
-    above = states[-1][level.parents]
-    # Of numpy: rules leave out the moves that a level has none of.
-    action: Any = np.array(template.action[first:last])
-    weight = jnp.ones(level.size)
-    if template.action[first] < 0:
-      action, weight = rules.outcomes(i, above)
-    there = exists[-1][level.parents] & rules.is_legal(above, action, template.decides)
-    moved = rules.next_states(above, action, template.decides)
-    states.append(jnp.where(there[:, None], moved, above))
-    exists.append(there)
-    actions.append(jnp.asarray(action))
-    stands_for.append(weight)
-  joined = (jnp.concatenate(part) for part in (states, exists, actions, stands_for))
-  return tuple(joined)  # type: ignore[return-value]
+  structure, actions = template.structure, np.array(template.action)
+  size, parent = structure.num_nodes, jnp.asarray(structure.parents)
+  drawn, stands_for = jnp.asarray(actions), jnp.ones(size)
+  nodes = jnp.tile(state, (size, 1)), jnp.arange(size) == 0
 
+  def fill_level(nodes: Any, here: Any, chosen: Any) -> Any:
+    (states, exists), above = nodes, parent[here]
+    there = exists[above] & rules.is_legal(states[above], chosen, template.decides)
+    moved = rules.next_states(states[above], chosen, template.decides)
+    moved = jnp.where(there[:, None], moved, states[above])
+    return states.at[here].set(moved, mode="drop"), exists.at[here].set(there, mode="drop")
 
-def _fill_by_loop(
-  rules: Templates, template: Template, state: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  """Returns states `[N, S]` and whether nodes exist `[N]`, by one program for all levels."""
-  structure, number = template.structure, template.structure.num_nodes
-  levels = list(zip(structure.offsets, structure.offsets[1:], structure.levels[1:]))
-  place = np.full((len(levels), max(level.size for _, _, level in levels)), number)
-  parent, action = np.zeros(number + 1, np.int32), jnp.array([*template.action, 0])
-  for row, (above, start, level) in zip(place, levels):
-    row[: level.size] = np.arange(start, start + level.size)
-    parent[start : start + level.size] = above + level.parents
-
-  def fill_level(nodes, here):
-    states, exists = nodes
-    above, chosen = jnp.asarray(parent)[here], action[here]
-    before = states[above]
-    there = exists[above] & rules.is_legal(before, chosen, template.decides)
-    after = rules.next_states(before, chosen, template.decides)
-    moved = jnp.where(there[:, None], after, before)
-    return (states.at[here].set(moved, mode="drop"), exists.at[here].set(there, mode="drop")), None
-
-  nodes = jnp.tile(state, (number, 1)), jnp.arange(number) == 0
-  return jax.lax.scan(fill_level, nodes, jnp.asarray(place))[0]
+  if structure.depth > _MOST_UNROLLED and actions[1:].min() >= 0:
+    place = np.full((structure.depth, max(level.size for level in structure.levels)), size)
+    for row, (first, last) in zip(place, itertools.pairwise(structure.offsets[1:])):
+      row[: last - first] = np.arange(first, last)
+    nodes, _ = jax.lax.scan(
+      lambda nodes, here: (fill_level(nodes, here, drawn[here]), None), nodes, jnp.asarray(place)
+    )
+    return *nodes, drawn, stands_for
+  for depth in range(1, structure.depth + 1):
+    here = slice(*structure.offsets[depth : depth + 2])
+    chosen: Any = actions[here]  # of numpy: rules leave out the moves that a level has none of
+    if chosen[0] < 0:
+      chosen, weight = rules.outcomes(depth, nodes[0][parent[here]])
+      drawn, stands_for = drawn.at[here].set(chosen), stands_for.at[here].set(weight)
+    nodes = fill_level(nodes, here, chosen)
+  return *nodes, drawn, stands_for
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
-  """Returns the subgame at a public state, of the shape of a template.
-
-  The tree is the one of `build_public_tree(..., depth="stage")` with padding and without what must
-  follow (`Templates.next_states`); its prior is uniform over the infostates that the rules allow.
-  Traceable; batches come from `jax.vmap`.
-
-  Args:
-    rules: of the game.
-    number: of the template that holds subgames at `state`.
-    state: `[S]` public state of the root.
-  """
+def fill(rules: Any, number: int, state: jax.Array) -> PublicTree:
+  """Returns the subgame at a public state `[S]`, of the shape of a template."""
+  # The tree of `build_public_tree(..., depth="stage")` with padding and without what must follow
+  # (`Streets.next_states`); its prior is uniform over the infostates that the rules allow.
   template, game = rules.templates[number], rules.game
   structure, kind = template.structure, np.array(template.kind)
-  offsets = np.array(structure.offsets)
   states, exists, actions, stands_for = fill_states(rules, number, state)
-  parent = np.full(structure.num_nodes, -1)
-  for i, level in enumerate(structure.levels[1:], start=1):
-    parent[offsets[i] : offsets[i + 1]] = level.parents + offsets[i - 1]
+  parent = structure.parents
   leaves, ends = structure.leaf_nodes, structure.terminal_nodes
   by_chance = np.flatnonzero((parent >= 0) & (kind[np.maximum(parent, 0)] == CHANCE))
   probability = None
@@ -250,18 +154,13 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
     structure=structure,
     depth_limited=leaves.size > 0,
     padded=True,
-    dealt=dealt,
-    **rules.pair_columns(number, state, states[ends]),
+    **rules.pair_columns(number, states[ends], dealt),
   )
   return tree.astype(dtype)
 
 
 def node_features(game: Game, tree: PublicTree) -> Any:
-  """Returns each decision's public state as the player who moves sees it: `[..., N, F]`, else zero.
-
-  `tree` is one or a stack; arrays are of the kind of its own.
-  """
-  xp: Any = tree.kind.__array_namespace__()
+  """Returns decisions' public states as the mover sees them: `[..., N, F]`, else zero."""
   kind, rows = tree.kind[..., None], xp.reshape(tree.state, (-1, tree.state.shape[-1]))
   first, second = (game.features(rows, p).reshape(*kind.shape[:-1], -1) for p in (0, 1))
   return xp.where(kind == 0, first, xp.where(kind == 1, second, 0.0)).astype(tree.dtype)

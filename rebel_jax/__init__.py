@@ -12,11 +12,7 @@ if _IS_COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _check_packages() -> None:
-  """Checks that `games` and `solvers` are ours: a file of that name in the way hides them.
-
-  Raises:
-    ImportError: one is not.
-  """
+  """Checks that `games` and `solvers` are ours: a file of that name in the way hides them."""
   for name in ("games", "solvers"):
     spec = importlib.util.find_spec(name)
     found = Path(spec.origin) if spec is not None and spec.origin else Path()

@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.acpc`: plays hold'em with a dealer of ACPC's protocol.
 
-Exit codes: 0 the dealer ended the match; 1 it went away or does not keep to the protocol; 2 an
-argument is not allowed or the run cannot be read; 130 it was interrupted.
+Exit codes: 0 the match ended; 1 the dealer failed; 2 an argument or the run; 130 interrupted.
 """
 
 import dataclasses
@@ -54,7 +53,7 @@ class Options(flags.SearchOptions):
   iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = dataclasses.field(  # type: ignore[assignment]
     default=None, kw_only=True
   )
-  depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
+  depth: Annotated[int | str | None, allowed.optional(allowed.DEPTH)] = None
   seconds: Annotated[float | None, allowed.optional(allowed.number())] = None
   off_tree: Annotated[str | None, allowed.optional(allowed.one_of(OFF_TREE))] = None
   seed: Annotated[int | None, allowed.optional(allowed.integer(0, 2**32 - 1))] = None
@@ -67,16 +66,7 @@ _SETTINGS = ("iterations", "algorithm", "depth", "seconds", "simulations", "per_
 
 
 def play(options: Options, log: Callable[[int], None] = lambda chips: None) -> list[int]:
-  """Plays the command's match and returns the chips won in each hand.
-
-  Args:
-    options: of the command.
-    log: as of `play_acpc`.
-
-  Raises:
-    ConfigError: an option is not allowed or the run cannot be read.
-    TableError: as `play_acpc`.
-  """
+  """Plays the command's match and returns the chips won in each hand."""
   chosen: dict[str, Any] = {name: getattr(options, name) for name in _SETTINGS}
   drawn = int(np.random.default_rng().integers(2**31))
   seated = make_chip_player(

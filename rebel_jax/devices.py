@@ -30,23 +30,12 @@ _LANES_PER_DEVICE = 16  # with fewer, packing their leaves and searching their s
 
 
 def share_cores(config: Config, num_devices: int | None = None, before: int | None = None) -> None:
-  """Makes as many devices of a CPU's cores as a run can use; before anything else uses a device.
-
-  Args:
-    config: of the run.
-    num_devices: to train on; None for all.
-    before: on how many the run that is resumed was trained, if that was on a CPU: on as many it
-      goes on bit for bit, also where there are fewer cores.
-  """
+  """Makes as many devices of a CPU's cores as a run can use; before anything else uses a device."""
   make_devices(choose_number(config, num_cores(), num_devices, before))
 
 
 def make_devices(number: int) -> None:
-  """Makes so many devices of a CPU's cores; before anything else uses a device.
-
-  Other platforms' devices stay as they are, and so does a number that the user has set by JAX's
-  own means (`JAX_NUM_CPU_DEVICES` or XLA's flag).
-  """
+  """Makes so many devices of a CPU's cores, unless the user has; before a device is used."""
   given: int = jax.config.values["jax_num_cpu_devices"]  # -1 unless the user has said
   if _FLAG in os.environ.get("XLA_FLAGS", "") or given > 0:
     return
@@ -59,6 +48,7 @@ def choose_number(
   config: Config, cores: int, num_devices: int | None = None, before: int | None = None
 ) -> int:
   """Returns how many devices to make of `cores` cores for a run: 1 or more."""
+  # On as many as before a run goes on bit for bit, also where there are fewer cores.
   if before is not None and num_devices in (None, before):
     return before
   if num_devices is not None:
@@ -76,10 +66,7 @@ def is_exhausted(error: BaseException) -> bool:
 
 
 def memory() -> tuple[int | None, int | None]:
-  """Returns bytes in use on the first device and those that it has, None where it does not say.
-
-  On a CPU in use are those that the process has resident.
-  """
+  """Returns bytes in use on the first device and those that it has, None where it does not say."""
   device = jax.local_devices()[0]
   if device.platform == "cpu":
     return psutil.Process().memory_info().rss, psutil.virtual_memory().total
@@ -88,10 +75,7 @@ def memory() -> tuple[int | None, int | None]:
 
 
 def memory_of(program: jax.stages.Compiled) -> tuple[float, float, float] | None:
-  """Returns gigabytes of a program's arguments, of all beside them, and of the first device.
-
-  None where the compiler or the device does not say.
-  """
+  """Returns gigabytes of a program's arguments, of all beside them, and of the first device."""
   sizes, limit = program.memory_analysis(), memory()[1]
   if sizes is None or limit is None:
     return None

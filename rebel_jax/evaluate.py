@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.evaluate`: how exploitable a trained agent is.
 
-Exit codes: 0 it was measured; 2 an argument is not allowed or the checkpoint cannot be read; 130
-it was interrupted, and what was measured before is printed.
+Exit codes: 0; 2 an argument or the checkpoint; 130 interrupted, what was measured is printed.
 """
 
 import dataclasses
@@ -18,7 +17,7 @@ from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import Config, DeepCFR, allowed
 from rebel_jax.evaluation.evaluator import make_evaluator
-from rebel_jax.evaluation.opponents import LADDER, MEASURED
+from rebel_jax.evaluation.opponents import LADDER
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
 
@@ -62,7 +61,7 @@ class Options(flags.SearchOptions):
   checkpoint: Annotated[str, allowed.Positional, allowed.text("CHECKPOINT")]
   playthroughs: Annotated[int, allowed.integer(1, 2**24)] = 1_024
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
-  depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
+  depth: Annotated[int | str | None, allowed.optional(allowed.DEPTH)] = None
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   keep: Annotated[str | None, allowed.optional(allowed.text("FILE"))] = None
   trajectories: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
@@ -79,11 +78,7 @@ _EXPLOITABILITY = "keep", "unsafe", "depth", "trajectories"
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
-  """Returns the command's result, by JSON key.
-
-  Raises:
-    ConfigError: an option is not allowed or the checkpoint cannot be read.
-  """
+  """Returns the command's result, by JSON key."""
   began = time.monotonic()
   shown = display or Display(quiet=True)
   policy = checkpoint.load(options.checkpoint).at_spot(options.game_params)
@@ -93,8 +88,9 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   with shown:
     shown.show("compiling", 0.0)
     evaluator = make_evaluator(config, **settings)
+    more = {"opponents": LADDER} if options.ladder else {}
     measured, ended = _kept(
-      lambda: evaluator.measure(policy.params, options.seed, show=shown.count)
+      lambda: evaluator.measure(policy.params, options.seed, show=shown.count, **more)
     )
     row = measured.row
     if options.lbr_hands and not ended:
@@ -131,11 +127,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 
 def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
-  """Returns the options that change the configuration, and those of its evaluator.
-
-  Raises:
-    ConfigError: an option is about what is not measured, or about chance where there is none.
-  """
+  """Returns the options that change the configuration, and those of its evaluator."""
   if isinstance(config.search, DeepCFR):
     flags.refuse(options, ["seed"], f"is not for {options.checkpoint!r}, where nothing is sampled")
     return {}, {}
@@ -161,7 +153,7 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
       of_exploitability,
       f"is about exploitability, which cannot be computed in {config.game!r}",
     )
-    return changes, {"opponents": LADDER if options.ladder else MEASURED}
+    return changes, {}
   flags.refuse(options, ["lbr_hands", "ladder"], "is for hold'em too large for a tree")
   return changes, of_exploitability
 

@@ -40,7 +40,7 @@ class SearchOptions:
   """
 
   iterations: Annotated[int, allowed.iterations()] = 1_024
-  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
+  algorithm: Annotated[str | None, allowed.optional(allowed.ALGORITHM)] = None
   simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
   per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
 
@@ -54,21 +54,7 @@ def parse(
   check: Callable[[str], None] = lambda name: None,
   **names: Iterable[str],
 ) -> T:
-  """Returns the settings that a command line sets; `--help` prints and exits.
-
-  A flag is the name of a setting without its group. Values are read and not checked.
-
-  Args:
-    cls: a dataclass of settings, `config.groups`; its docstring is the head of the help.
-    argv: the command line.
-    prog: the command's name.
-    default: what settings are that the command line does not set.
-    check: called with the name of an unknown setting; may raise a `ConfigError` about it.
-    names: what the help lists at its head, such as `games`.
-
-  Raises:
-    ConfigError: a flag is unknown or lacks its value, or an argument belongs to no flag.
-  """
+  """Returns the settings that a command line sets, unchecked; `--help` prints and exits."""
   about = inspect.cleandoc(cls.__doc__ or "").partition("\n\nAttributes:")[0].split("\n\n")
   about += [f"{kind}: {', '.join(known)}" for kind, known in names.items()]
   if not hasattr(default, "run"):  # of which it is no option
@@ -102,14 +88,7 @@ def parse(
 
 
 def import_own(argv: Sequence[str]) -> tuple[str | None, list[str]]:
-  """Imports the module that `--module` names, before names are looked up.
-
-  Returns:
-    Its name, None without one, and the other arguments.
-
-  Raises:
-    ConfigError: there is no such module.
-  """
+  """Imports the module that `--module` names; returns the name and the other arguments."""
   reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
   reader.add_argument("--module")
   with allowed.in_config_errors("command line", argparse.ArgumentError):
@@ -120,26 +99,14 @@ def import_own(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def refuse(options: Any, names: Iterable[str], why: str) -> None:
-  """Checks that none of a command's options by `names` is set.
-
-  Raises:
-    ConfigError: one differs from its default; `why` ends the sentence.
-  """
+  """Checks that none of a command's options by `names` is set."""
   for name in names:
     if (value := getattr(options, name)) != getattr(type(options), name):
       raise allowed.ConfigError(f"{name}={value!r} {why}")
 
 
 def check_kind(options: Any, search: Search) -> None:
-  """Checks that no option is about searches of another kind.
-
-  Args:
-    options: of a command, a dataclass; its `checkpoint` is what searches.
-    search: of the checkpoint's configuration.
-
-  Raises:
-    ConfigError: one is.
-  """
+  """Checks that no option is about searches of another kind."""
   own = [x for x in vars(options) if any(x in kind.options for kind in KINDS)]
   refuse(
     options,
@@ -154,28 +121,13 @@ def agent_settings(options: Any, search: Search) -> dict[str, Any]:
   return {name: getattr(options, name) for name in search.agent_options if hasattr(options, name)}
 
 
-def take_any_text() -> None:
-  """Lets standard streams write escapes for what they cannot show, and read what is no text."""
-  for stream in (sys.stdin, sys.stdout, sys.stderr):
-    if isinstance(stream, io.TextIOWrapper):
-      stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
-
-
 def command(
   body: Callable[[], int | None], *, is_process: bool = True, interrupted: str = "\ninterrupted"
 ) -> int:
-  """Runs what a command does and returns its exit code.
-
-  What a terminal cannot show is written as escapes. Refused settings, Ctrl-C and a standard output
-  that is closed, or cannot be written, end it with one sentence on standard error.
-
-  Args:
-    body: the command; None counts as 0.
-    is_process: whether the process is for it alone. Ctrl-C then ends that at once: where Python
-      unloads itself while devices still compute, it crashes.
-    interrupted: the sentence about Ctrl-C.
-  """
-  take_any_text()
+  """Runs a command and returns its exit code; what ends it says one sentence on standard error."""
+  for stream in (sys.stdin, sys.stdout, sys.stderr):  # which may not show or hold all text
+    if isinstance(stream, io.TextIOWrapper):
+      stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
   if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while it was loaded
     signal.signal(signal.SIGINT, signal.default_int_handler)
   if is_process:
@@ -197,7 +149,7 @@ def command(
   except (KeyboardInterrupt, Interrupted) as stopped:
     complain(interrupted)
     code = 128 + getattr(stopped, "signal", signal.SIGINT)
-    if is_process:
+    if is_process:  # at once: Python crashes where it unloads itself while devices compute
       os._exit(code)
     return code
   except OSError as error:
@@ -211,14 +163,7 @@ def command(
 def entry(
   name: str, cls: type[T], body: Callable[..., int | None], **names: Callable[[], Iterable[str]]
 ) -> Callable[..., int]:
-  """Returns the `main` of a command, which takes its flags, the process's own for None.
-
-  Args:
-    name: of its module.
-    cls: its options, as of `parse`.
-    body: runs, as `command` does, on options that were checked, and on what else `main` is given.
-    names: functions that return those of `parse`.
-  """
+  """Returns the `main` of a command, which takes its flags, the process's own for None."""
 
   def main(argv: Sequence[str] | None = None, **more: Any) -> int:
     """Runs the command and returns its exit code."""

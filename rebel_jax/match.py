@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.match`: two players, many hands, and who wins.
 
-Exit codes: 0 it was played; 2 an argument is not allowed or a checkpoint cannot be read; 130 it was
-interrupted, and the parts that were played are printed.
+Exit codes: 0; 2 an argument or a checkpoint; 130 interrupted, whole parts are printed.
 """
 
 import contextlib
@@ -62,12 +61,7 @@ class Options:
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
-  """Returns the command's result, by JSON key.
-
-  Raises:
-    ConfigError: an option is not allowed, a checkpoint cannot be read, or the players do not know
-      the same game.
-  """
+  """Returns the command's result, by JSON key."""
   began, shown, names = time.monotonic(), display or Display(quiet=True), (options.a, options.b)
   if options.hands % 2:
     raise allowed.ConfigError(
@@ -80,7 +74,17 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   for name, policy in policies.items():
     settings = flags.agent_settings(options, policy.config.search)
     searchers[name] = make_searcher(policy, seed=options.seed, num_games=_SIDE_BY_SIDE, **settings)
-  game = _game_of(options, searchers)
+  if not searchers:
+    raise allowed.ConfigError(
+      f"a={options.a!r} and b={options.b!r} are no networks; one of the two must be, for it says "
+      "which game is played"
+    )
+  game, *others = (searcher.game for searcher in searchers.values())
+  if not all(same_rules(game, other) for other in others):
+    raise allowed.ConfigError(
+      f"a={options.a!r} plays {game!r} and b={options.b!r} plays {others[0]!r}; both must play the "
+      "same game"
+    )
   makers = [_maker(name, searchers.get(name), game) for name in names]
   # Those have a policy that is known for all that they could hold.
   known = [n for n, name in enumerate(names) if isinstance(searchers.get(name), Searcher)]
@@ -135,32 +139,8 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   }
 
 
-def _game_of(options: Options, searchers: dict[str, Any]) -> Game:
-  """Returns the game that is played.
-
-  Raises:
-    ConfigError: nobody says which it is, or the players know different games.
-  """
-  if not searchers:
-    raise allowed.ConfigError(
-      f"a={options.a!r} and b={options.b!r} are no networks; one of the two must be, for it says "
-      "which game is played"
-    )
-  known = [searcher.game for searcher in searchers.values()]
-  if not same_rules(known[0], known[-1]):
-    raise allowed.ConfigError(
-      f"a={options.a!r} plays {known[0]!r} and b={options.b!r} plays {known[-1]!r}; both must play "
-      "the same game"
-    )
-  return known[0]
-
-
 def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], Seat]:
-  """Returns a function from a seed to a player of one game.
-
-  Raises:
-    ConfigError: the player is for another game.
-  """
+  """Returns a function from a seed to a player of one game."""
   if searcher is not None:
     return lambda seed: searcher.agent(seed=seed)
   if name == "uniform":

@@ -17,8 +17,7 @@ import games
 import solvers
 from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, category, evaluate
 from rebel_jax import flags
-from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher
-from rebel_jax.agents.belief_agent import StreetSearcher
+from rebel_jax.agents.agent import Agent, ChainAgent, StreetSearcher, make_searcher
 from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import REBEL, allowed
@@ -54,18 +53,13 @@ class Options(flags.SearchOptions):
 
 
 class ChipSeat(Seat):
-  """An agent that searches rounds of hold'em from the blinds, at a table of bets of any size.
-
-  Attributes:
-    game: the table's rules before any bet is added.
-    player, infostate, dealer: see `Seat`.
-    seat: the agent's hand in chips, in whose searches the table's bets are.
-  """
+  """An agent that searches rounds of hold'em from the blinds, at a table of bets of any size."""
 
   def __init__(self, searcher: StreetSearcher, seed: int):
     super().__init__(seed)
     self.game = searcher.game
     self.agent: Any = searcher.agent(seed=seed)
+    # The agent's hand in chips, in whose searches the table's bets are.
     self.seat = TreePlayer(searcher.with_sizes, self.agent, off_tree="add", seed=seed)
 
   def _begin(self) -> None:
@@ -297,11 +291,7 @@ def run(table: Terminal, options: Options) -> None:
 
 
 def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> NestedAgent:
-  """Solves the hold'em game that `options.checkpoint` names, and returns who plays it.
-
-  Raises:
-    ConfigError: it is not hold'em, a folder has that name, or a parameter is not allowed.
-  """
+  """Solves the hold'em game that `options.checkpoint` names, and returns who plays it."""
   if os.path.isdir(options.checkpoint):
     raise allowed.ConfigError(
       f"checkpoint={options.checkpoint!r} is a game and a folder here; give "

@@ -1,7 +1,6 @@
 """The command `python -m rebel_jax.spot`: solves a spot of hold'em and shows what to do there.
 
-Exit codes: 0 it was solved or loaded; 2 an argument is not allowed; 128 and the signal's number,
-it was interrupted, and the strategy so far is kept, or printed without --output.
+Exit codes: 0; 2 an argument; 128 and a signal's number, the strategy so far is kept or printed.
 """
 
 import contextlib
@@ -32,14 +31,7 @@ from rebel_jax.spots.solved import (
   prepare,
   solve,
 )
-from rebel_jax.spots.study import (
-  HandTable,
-  Study,
-  check_acts,
-  check_table,
-  export,
-  hand_table,
-)
+from rebel_jax.spots.study import HandTable, Study, check_acts, check_table, export, hand_table
 from solvers.xla import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
@@ -62,7 +54,8 @@ class Options(Spot):
     ip: Range of the player in position.
     pot: Chips in the pot; where chips have decimals, big blinds say, a hundredth is the least.
     stack: Chips that each player has left.
-    target: Stop when the strategy can be exploited by no more than this percentage of the pot.
+    target: Stop when the strategy can be exploited by no more than this percentage of the pot; None
+      for 0.5.
     max_iterations: Stop after so many updates of one player in any case.
     max_seconds: Stop at the first look after so many seconds, too.
     half_tables: Keep sums of flops and turns in 16 bits: less memory.
@@ -73,7 +66,8 @@ class Options(Spot):
     output: File to keep the solution in.
     table: File to write the strategy from the node on to, a row for each hand and move: CSV, or
       JSON lines if it ends in .jsonl.
-    load: File that --output wrote, shown without solving.
+    load: File that --output wrote, shown without solving; with --target, --max-iterations or
+      --max-seconds the solve goes on.
     open: Look at the solution on the screen: range grids, hands, kinds of hands and next cards at
       every node, other sizes, a hand against it.
   """
@@ -86,7 +80,7 @@ class Options(Spot):
   boards: Annotated[str | None, allowed.optional(TEXT)] = None
   history: Annotated[str | None, allowed.optional(allowed.path("file"))] = None
   street: Annotated[str | None, allowed.optional(allowed.one_of(STREETS))] = None
-  target: Annotated[float, allowed.number(100)] = 0.5
+  target: Annotated[float | None, allowed.optional(allowed.number(100))] = None
   max_iterations: Annotated[int, allowed.iterations()] = 10_000
   max_seconds: Annotated[float | None, allowed.optional(allowed.number())] = None
   half_tables: bool = False
@@ -101,12 +95,7 @@ class Options(Spot):
 
 
 def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
-  """Returns the spot that the options name, loaded or solved; a signal ends the solve early.
-
-  Raises:
-    ConfigError: an option is not allowed, a file cannot be written, or the tree does not fit in
-      memory.
-  """
+  """Returns the spot that the options name, loaded or solved; a signal ends the solve early."""
   outputs = options.output, options.picture, options.table
   if len({x and Path(x).absolute() for x in outputs} - {None}) < 3 - outputs.count(None):
     raise allowed.ConfigError("output, picture and table must be different files")
@@ -118,24 +107,49 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     with _table_errors(options):
       check_table(Path(options.table))
   if options.open:
-    check_screen()
+    if not sys.stdout.isatty():
+      raise allowed.ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
+    if importlib.util.find_spec("textual") is None:
+      raise allowed.ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'")
   if options.load is not None:
     flags.refuse(
       options,
       (
         *(*Spot.__dataclass_fields__, "history", "street"),
-        *(() if options.open else ("target", "max_iterations", "max_seconds", "half_tables")),
+        *(() if options.open or goes_on(options) else ("half_tables",)),
       ),
       f"is not for load={options.load!r}, a solved spot",
     )
-    return load(options.load, options.memory)
-  spot, began = spot_of(options), time.monotonic()
-  first: list[float] = []
+    solved = load(options.load, options.memory)
+    return go_on(solved, options, display, signals) if goes_on(options) else solved
+  spot = spot_of(options)
+  with display:
+    display.show("counting lines of betting", 0.0)
+    check_fits(spot, options.memory, options.half_tables)
+    return go_on(prepare(spot), options, display, signals)
+
+
+def goes_on(options: Options) -> bool:
+  """Says whether a solved spot that is loaded is to be solved further."""
+  return any(
+    getattr(options, x) != getattr(Options, x) for x in ("target", "max_iterations", "max_seconds")
+  )
+
+
+def go_on(made: SolvedSpot, options: Options, display: Display, signals: Signals) -> SolvedSpot:
+  """Returns a spot solved as the options say, from where it is; a signal ends the solve early.
+
+  Raises:
+    ConfigError: the node or the lock is not of the spot, or it has its iterations.
+  """
+  began, first = time.monotonic(), list[float]()
+  how = how_of(options)
+  least = max(how["target"], 1e-3)
 
   def progress(iterations: int, percent: float) -> bool:
-    first.append(max(percent, options.target))
-    span = math.log(first[0] / options.target)
-    done = 1 - math.log(first[-1] / options.target) / span if span else 1.0
+    first.append(max(percent, least))
+    span = math.log(first[0] / least)
+    done = 1 - math.log(first[-1] / least) / span if span else 1.0
     said = f"{iterations:,} iterations, exploitable by {percent:.2f}% of the pot"
     display.show("solving", done, said)
     return signals.received != 0 or is_late(options, began)
@@ -143,20 +157,23 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
   # Before the first look there is nothing to keep.
   nothing = signals.raising(lambda: flags.complain("\ninterrupted"), lambda: not first)
   with display, nothing:
-    display.show("counting lines of betting", 0.0)
-    fits = check_fits(spot.game(), options.memory, options.half_tables)
-    made = prepare(spot)
     made.lock()
     node = made.find(options.node)
     if options.picture is not None:
       check_acts(Study(made, node))
-    display.show("compiling", 0.0, fits.sentence())
-    return solve(made, progress=progress, **how_of(options))
+    size = check_fits(made.spot, options.memory, options.half_tables)
+    display.show("compiling", 0.0, size.sentence())
+    return made if made.percent <= how["target"] else solve(made, progress=progress, **how)
 
 
 def how_of(options: Options) -> dict[str, Any]:
-  """Returns those options that `solve` takes as they are."""
-  return {x: getattr(options, x) for x in ("target", "max_iterations", "half_tables")}
+  """Returns those options that `solve` takes; by iterations and seconds alone a file is gone on."""
+  goal = 0.0 if options.load is not None and goes_on(options) else 0.5
+  return {
+    "target": goal if options.target is None else options.target,
+    "max_iterations": options.max_iterations,
+    "half_tables": options.half_tables,
+  }
 
 
 def is_late(options: Options, began: float) -> bool:
@@ -171,11 +188,7 @@ def _table_errors(options: Options) -> contextlib.AbstractContextManager:
 
 
 def spot_of(options: Options) -> Spot:
-  """Returns the spot that the options name.
-
-  Raises:
-    ConfigError: one of them is missing, or the history cannot be read.
-  """
+  """Returns the spot that the options name."""
   if options.history is None:
     flags.refuse(options, ["street"], "is for --history")
   else:
@@ -192,11 +205,7 @@ def spot_of(options: Options) -> Spot:
 
 
 def report_boards(options: Options, display: Display) -> tuple[str, bool]:
-  """Returns a table of the spot on boards as text, and whether it is of all; Ctrl-C ends it early.
-
-  Raises:
-    ConfigError: an option is not allowed, or belongs to one board.
-  """
+  """Returns a table of the spot on boards as text, and whether it is of all or Ctrl-C came."""
   flags.refuse(
     options,
     ("board", "load", "output", "picture", "table", "history", "lock", "node", "hands", "open"),
@@ -205,9 +214,9 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   boards, weights = board_report.read_boards(options.boards or "")
   spot = spot_of(dataclasses.replace(options, board=boards[0]))
   for board in boards:  # what is not allowed is refused before anything is solved
-    game = dataclasses.replace(spot, board=board).game()
-    if game.deals or board == boards[0]:  # rivers are about as large as each other
-      check_fits(game, options.memory, options.half_tables)
+    other = dataclasses.replace(spot, board=board)
+    if other.game().deals or board == boards[0]:  # rivers are about as large as each other
+      check_fits(other, options.memory, options.half_tables)
   began = time.monotonic()
 
   def progress(number: int, board: str, percent: float) -> bool:
@@ -232,27 +241,18 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   return f"{head}\n{board_report.summary(rows, spot.pot, weights, spot.form)}", whole
 
 
-def check_screen() -> None:
-  """Checks that a spot can be shown on the screen.
-
-  Raises:
-    ConfigError: there is no terminal, or Textual is not installed.
-  """
-  if not sys.stdout.isatty():
-    raise allowed.ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
-  if importlib.util.find_spec("textual") is None:
-    raise allowed.ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'")
-
-
 def open_explorer(study: Study, options: Options) -> None:
   """Shows a spot on the screen until it is left."""
   from rebel_jax.spots.explorer import Explorer
 
-  def again(spot: Spot, progress) -> Study:
-    began = time.monotonic()
-    check_fits(spot.game(), options.memory, options.half_tables)
+  def again(spot: Spot | SolvedSpot, progress) -> Study:
+    began, how = time.monotonic(), how_of(options)
+    if isinstance(spot, SolvedSpot):
+      how["target"] = spot.percent / 2
+    else:
+      check_fits(spot, options.memory, options.half_tables)
     look = lambda *seen: progress(*seen) or is_late(options, began)  # noqa: E731
-    return Study(solve(spot, progress=look, **how_of(options)))
+    return Study(solve(spot, progress=look, **how))
 
   Explorer(study, again).run()
 

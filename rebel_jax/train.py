@@ -1,7 +1,7 @@
 """The command `python train.py`, installed as `rebel-train`: flags in, a run out, an exit code.
 
-Exit codes: 0 the run ended; 2 a setting is not allowed, nothing was written; 1 training could not
-go on; 128 and the signal's number, it was asked to stop and saved a checkpoint first.
+Exit codes: 0; 1 training could not go on; 2 a setting, nothing was written; 128 and a signal's
+number, after a checkpoint was saved.
 """
 
 import argparse
@@ -56,13 +56,7 @@ class Command:
 
 
 def parse(argv: Sequence[str]) -> Command:
-  """Returns the parsed command line.
-
-  Defaults are those of `--preset`; with `--resume` they are the resumed run's own settings.
-
-  Raises:
-    ConfigError: the command line is wrong.
-  """
+  """Returns the parsed command line; defaults are those of `--preset` or of the resumed run."""
   flags.import_own(argv)
   default = _default(argv)
   config = default.config
@@ -79,11 +73,7 @@ def parse(argv: Sequence[str]) -> Command:
 
 
 def _default(argv: Sequence[str]) -> Command:
-  """Returns the settings that the others of a command line replace.
-
-  Raises:
-    ConfigError: there is no such preset, or no such run to resume.
-  """
+  """Returns the settings that the others of a command line replace."""
   before = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
   for flag in ("--preset", "--game"):
     before.add_argument(flag, nargs="?")
@@ -111,11 +101,7 @@ def _default(argv: Sequence[str]) -> Command:
 
 
 def _settle(argv: Sequence[str], command: Command) -> tuple[Config, folders.RunOptions]:
-  """Returns the command's settings for its devices, which are joined or made here.
-
-  A run goes on with as many devices as before where there are so many. The lanes of a new run are
-  those of its preset on this kind of device, unless the command line says how many.
-  """
+  """Returns the command's settings for its devices, which are joined or made here."""
   config, options = command.config, command.run
   about = folders.find_run(options.output_dir).about if options.resume else {}
   before, number = about.get("environment", {}).get("platform"), about.get("num_devices")
@@ -123,6 +109,7 @@ def _settle(argv: Sequence[str], command: Command) -> tuple[Config, folders.RunO
     devices.join()
   else:
     devices.share_cores(config, options.num_devices, number if before == "cpu" else None)
+    # A run goes on with as many devices as before where there are so many.
     same = before == tuning.platform() != "cpu"
     if same and number is not None and number <= jax.device_count():
       options = dataclasses.replace(options, num_devices=options.num_devices or number)
@@ -133,12 +120,9 @@ def _settle(argv: Sequence[str], command: Command) -> tuple[Config, folders.RunO
 
 @functools.cache
 def _quiet_libraries() -> None:
-  """Silences the libraries' own messages about errors.
-
-  Where a checkpoint cannot be written, Orbax logs tracebacks, threads of its own that are left
-  without a listener complain, and so does asyncio of writes that failed after the first or were
-  not begun any more.
-  """
+  """Silences the libraries' own messages about errors."""
+  # Where a checkpoint cannot be written, Orbax logs tracebacks, threads of its own complain that
+  # nobody listens, and asyncio of writes that failed after the first or never began.
   for name in ("absl", "asyncio"):
     logging.getLogger(name).setLevel(logging.CRITICAL)
   warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
@@ -152,12 +136,7 @@ def _quiet_libraries() -> None:
 
 
 def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> int:
-  """Runs the command and returns its exit code.
-
-  Args:
-    argv: the flags; None for the process's own.
-    started: `time.monotonic()` when the command began.
-  """
+  """Runs the command and returns its exit code."""
   started = time.monotonic() if started is None else started
   run = functools.partial(_run, sys.argv[1:] if argv is None else argv, started)
   return flags.command(run, is_process=argv is None, interrupted=LOST)

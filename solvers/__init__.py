@@ -5,7 +5,7 @@ from typing import Any
 
 from games.tabulate import node_info
 from solvers.algorithms.cfr import CFR, Algorithm
-from solvers.algorithms.gadgets import ContinualResolve, Distributional, Maxmargin, Resolve
+from solvers.algorithms.gadgets import ContinualResolve, Maxmargin, Resolve
 from solvers.algorithms.named import (
   cfr_avg,
   cfr_plus,
@@ -38,7 +38,7 @@ from solvers.solve import Solution, solve, solve_batch
 from solvers.sweeps.problem import Alternatives
 
 __all__ = [
-  "CFR", "GTCFR", "Algorithm", "Alternatives", "ContinualResolve", "Distributional", "LeafQuery",
+  "CFR", "GTCFR", "Algorithm", "Alternatives", "ContinualResolve", "LeafQuery",
   "LeafValues", "Maxmargin", "Placer", "Resolve", "Solution", "StateAnswer", "StateFunction",
   "StateQuery", "answer_bet", "best_response", "best_response_values", "blueprint_values",
   "cfr_avg", "cfr_plus", "discounted_cfr", "exact_leaf_values", "expected_values",

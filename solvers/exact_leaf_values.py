@@ -21,27 +21,18 @@ from solvers.sweeps.problem import make_problem
 
 
 class LeafGroup(NamedTuple):
-  """Leaves whose subgames have one shape, and are thus solved together.
+  """Leaves whose subgames have one shape, and are thus solved together."""
 
-  Attributes:
-    leaves: `[G]` places among the tree's leaves.
-    trees: the subgame of all of them if `which` is None, else `U` stacked subgames.
-    which: `[G]` each leaf's place among the stacked subgames, or None.
-  """
-
-  leaves: np.ndarray
-  trees: PublicTree
-  which: np.ndarray | None
+  leaves: np.ndarray  # `[G]` places among the tree's leaves
+  trees: PublicTree  # the subgame of all of them if `which` is None, else `U` stacked subgames
+  which: np.ndarray | None  # `[G]` each leaf's place among the stacked subgames, or None
 
 
 @dataclasses.dataclass(frozen=True)
 class SolveBelow:
-  """The function that answers queries; equal settings are equal, so it is traced once.
+  """The function that answers queries; equal settings are equal, so it is traced once."""
 
-  Its params are the `LeafGroup`s of the tree that is asked about. For one tree of a stack they
-  are the stack's subgames and which of them each leaf has.
-  """
-
+  # Its params are the `LeafGroup`s of a tree; of a stack, its subgames and which each leaf has.
   algorithm: Algorithm
   num_iterations: int
   stacked: bool = False
@@ -60,10 +51,7 @@ class SolveBelow:
   def values(
     self, params: Any, policies: list[jax.Array], beliefs: jax.Array, player: int
   ) -> jax.Array:
-    """Returns `player`'s expected values at the leaves, `[L, H]`, under the subgames' policies.
-
-    `beliefs` are `[L, P, H]` at the leaves.
-    """
+    """Returns `player`'s expected values at the leaves, `[L, H]`, under the subgames' policies."""
     values = jnp.zeros_like(beliefs[:, 0])
     for (leaves, trees, which), policy in zip(params, policies):
       tree, axis = _rows(trees, which)
@@ -73,10 +61,7 @@ class SolveBelow:
     return values
 
   def subgame_policies(self, params: Any, beliefs: jax.Array) -> list[jax.Array]:
-    """Returns for each `LeafGroup` the average policies of its subgames, `[G, n, H]`.
-
-    `beliefs` are `[L, P, H]` at the tree's leaves.
-    """
+    """Returns for each `LeafGroup` the average policies of its subgames, `[G, n, H]`."""
 
     def solve_one(tree, beliefs):
       return solve(
@@ -112,32 +97,40 @@ class ExactLeafValues:
     self._cache: dict[Any, PublicTree] = {}
 
   def bind(self, tree: PublicTree) -> tuple[SolveBelow, Any]:
-    """Returns a function of `(params, query)` and its params for the leaves of `tree`.
-
-    Raises:
-      ValueError: `tree` is traced or stacked, or does not fit the game.
-    """
+    """Returns a function of `(params, query)` and its params for the leaves of `tree`."""
     if not validation.is_concrete(tree):
       raise ValueError(
         "tree is traced, and the subgames below its leaves are built of concrete arrays; close "
         "over the tree, and let beliefs be traced"
       )
     validation.check_unstacked(tree)
-    return self._function, self._group_leaves(tree)
+    check_tree_of(self.game, tree)
+    subgames = self._subgames(tree.state, tree.possible, tree.leaf_nodes, tree.dtype)
+    members: dict[Any, list[int]] = {}
+    for i, subgame in enumerate(subgames):
+      # Arrays that only some games need are None in others, which must agree as well.
+      members.setdefault(jax.tree.structure(subgame), []).append(i)
+    groups = []
+    for rows in members.values():
+      unique = list({id(subgames[i]): subgames[i] for i in rows}.values())
+      place = {id(subgame): k for k, subgame in enumerate(unique)}
+      shared = len(unique) == 1
+      groups.append(
+        LeafGroup(
+          leaves=np.array(rows),
+          trees=unique[0] if shared else stack_trees(unique),
+          which=None if shared else np.array([place[id(subgames[i])] for i in rows]),
+        )
+      )
+    return self._function, tuple(groups)
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
     """Raises a `TypeError`: a query alone does not say which subgames follow; see `bind`."""
     raise TypeError("exact leaf values are those of a tree: exact_leaf_values(...).bind(tree)")
 
   def bind_stacked(self, trees: PublicTree) -> tuple[SolveBelow, PublicTree, np.ndarray]:
-    """Returns a function, what all trees of a stack share of its params, and what each has.
-
-    Subgames of all trees take one common shape here. The function's params for tree b are the
-    pair of the shared part and row b of the rest, `[B, L]`.
-
-    Raises:
-      ValueError: `trees` are traced, or not trees of the game.
-    """
+    """Returns a function, what all trees of a stack share of its params, and what each has."""
+    # Params for tree b are the pair of the shared part and row b of the rest, `[B, L]`.
     if not validation.is_concrete(trees):
       raise ValueError(
         "trees are traced, and the subgames below their leaves are found in concrete arrays; "
@@ -157,27 +150,6 @@ class ExactLeafValues:
       rows.append(row)
     function = dataclasses.replace(self._function, stacked=True)
     return function, stack_trees(list(stack.values())), np.stack(rows)
-
-  def _group_leaves(self, tree: PublicTree) -> tuple[LeafGroup, ...]:
-    check_tree_of(self.game, tree)
-    subgames = self._subgames(tree.state, tree.possible, tree.leaf_nodes, tree.dtype)
-    members: dict[Any, list[int]] = {}
-    for i, subgame in enumerate(subgames):
-      # Arrays that only some games need are None in others, which must agree as well.
-      members.setdefault(jax.tree.structure(subgame), []).append(i)
-    groups = []
-    for rows in members.values():
-      unique = list({id(subgames[i]): subgames[i] for i in rows}.values())
-      place = {id(subgame): k for k, subgame in enumerate(unique)}
-      shared = len(unique) == 1
-      groups.append(
-        LeafGroup(
-          leaves=np.array(rows),
-          trees=unique[0] if shared else stack_trees(unique),
-          which=None if shared else np.array([place[id(subgames[i])] for i in rows]),
-        )
-      )
-    return tuple(groups)
 
   def _subgames(self, state, possible, leaves, dtype) -> list[PublicTree]:
     """Returns the subgame below each of `leaves`; equal ones are the same object."""
@@ -202,17 +174,15 @@ def exact_leaf_values(
 ) -> ExactLeafValues:
   """Makes the oracle for depth-limited solving: leaf values from solving the rest of the game.
 
-  Whenever `solve` asks about its leaves, the whole subgame below each of them is solved at the
-  beliefs of the query, and the traverser's expected values under the average policy of that solve
-  are returned. For sound CFR-AVG (ReBeL, appendix I) the subgames are solved at the beliefs of
-  the average policies and that average is valued at those of the current ones. Leaves of equal
-  public states share a subtree, and subtrees of equal shape are solved together.
+  Whenever `solve` asks, the subgame below each leaf is solved at the beliefs of the query, and the
+  traverser's values under the average policy of that solve are returned. For sound CFR-AVG (ReBeL,
+  appendix I) subgames are solved at the beliefs of the average policies and valued at the current
+  ones. Leaves of equal public states share a subtree.
 
   Args:
-    game: the rules that the tree was built from. Its public states must say all that matters
-      below them: two histories with equal states have the same future.
-    algorithm: solves the subgames; None for `discounted_cfr()`, the most
-      exact of the family after equally many iterations (docs/results/family.md).
+    game: the rules of the tree. Equal public states have the same future.
+    algorithm: solves the subgames; None for `discounted_cfr()`, the most exact of the family after
+      equally many iterations (docs/results/family.md).
     num_iterations: of that solver, for each query; one player's update is one iteration.
 
   Returns:

@@ -4,21 +4,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 class Half(NamedTuple):
-  """Rows of numbers in 16 bits.
+  """Rows of numbers in 16 bits."""
 
-  A number loses at most 2**-11 of itself, and what is less than 2**-14 of the row's largest at most
-  2**-24 of that one. Zeros are kept, and so are whole numbers up to 2,048.
-
-  Attributes:
-    numbers: `[..., n]` float16, less than one in size.
-    scale: `[...]` what one of them is worth: powers of two, of the type that the rows had.
-  """
-
-  numbers: jax.Array
-  scale: jax.Array
+  # A number loses at most 2**-11 of itself, and what is less than 2**-14 of the row's largest at
+  # most 2**-24 of that one. Zeros are kept, and so are whole numbers up to 2,048.
+  numbers: jax.Array  # `[..., n]` float16, less than one in size
+  scale: jax.Array  # `[...]` powers of two, of the rows' type
 
 
 def half_zeros(shape: tuple[int, ...], dtype: Any) -> Half:
@@ -26,11 +21,12 @@ def half_zeros(shape: tuple[int, ...], dtype: Any) -> Half:
   return Half(jnp.zeros(shape, jnp.float16), jnp.ones(shape[:-1], dtype))
 
 
-def to_half(rows: jax.Array) -> Half:
-  """Returns `rows` `[..., n]` in 16 bits."""
-  _, exponent = jnp.frexp(jnp.abs(rows).max(axis=-1))
-  scale = jnp.ldexp(jnp.ones((), rows.dtype), exponent)
-  return Half((rows / scale[..., None]).astype(jnp.float16), scale)
+def to_half(rows: Any) -> Half:
+  """Returns `rows` `[..., n]` in 16 bits; of NumPy's without a program."""
+  xp: Any = np if isinstance(rows, np.ndarray) else jnp
+  _, exponent = xp.frexp(xp.abs(rows).max(axis=-1))
+  scale = xp.ldexp(xp.ones((), rows.dtype), exponent)
+  return Half((rows / scale[..., None]).astype(xp.float16), scale)
 
 
 def from_half(half: Half) -> jax.Array:

@@ -22,12 +22,11 @@ class LeafQuery(NamedTuple):
   Attributes:
     features: `[L, F]` the public states as the traverser sees them.
     traverser: 0 or 1, static.
-    beliefs: `[L, P, H]` PBS at each leaf, rows sum to one; where no infostate is reached, the
-      belief is uniform over those that the rules allow.
-    value_beliefs: None, or `[L, P, H]` if the values must be taken over other beliefs than
-      those that the subgames are solved at (sound CFR-AVG).
-    encoded: None, or what the leaf function's own `encode` made of the features before the solver's
-      loop (`before_loop`).
+    beliefs: `[L, P, H]` PBS at each leaf, rows sum to one; uniform over what the rules allow where
+      no infostate is reached.
+    value_beliefs: None, or `[L, P, H]` to take values over other beliefs than those that the
+      subgames are solved at (sound CFR-AVG).
+    encoded: None, or the function's own `encode` of the features, made before the solver's loop.
   """
 
   features: jax.Array  # [L, F]
@@ -45,15 +44,8 @@ LeafValues = Callable[[Any, LeafQuery], jax.Array]
 def before_loop(
   leaf_values: LeafValues, params: Any, features: tuple[jax.Array, jax.Array]
 ) -> tuple[LeafValues, Any, tuple[Any, Any]]:
-  """Returns a loop's leaf function, its parameters, and each player's `encoded`.
-
-  That is what the function's own `before_loop(params, features)` returns, if it has one.
-
-  Args:
-    leaf_values: which will be asked.
-    params: passed on to it.
-    features: `[R, F]` the leaves as each player sees them.
-  """
+  """Returns a loop's leaf function, its parameters, and each player's `encoded`."""
+  # That is what the function's own `before_loop(params, features)` returns, if it has one.
   asked: Any = leaf_values
   if hasattr(asked, "before_loop"):
     return asked.before_loop(params, features)
@@ -63,11 +55,9 @@ def before_loop(
 
 @dataclasses.dataclass(frozen=True)
 class TracedLeafValues:
-  """A leaf function as its programs for either traverser; equal where these are the same.
+  """A leaf function as its programs for either traverser; equal where these are the same."""
 
-  So closures made anew, as by a notebook's cell, share compiled solvers.
-  """
-
+  # So closures made anew, as by a notebook's cell, share compiled solvers.
   key: tuple[Any, ...]
   two_beliefs: bool
   programs: tuple[Callable, ...] = dataclasses.field(compare=False)
@@ -83,13 +73,7 @@ class TracedLeafValues:
 def shared_by_program(
   leaf_values: LeafValues, params: Any, tree: PublicTree, two_beliefs: bool
 ) -> LeafValues:
-  """Returns a leaf function that equals those of the same program, where this one equals itself.
-
-  Args:
-    leaf_values, params: as of a solve; concrete.
-    tree: one, or a stack.
-    two_beliefs: whether queries have `value_beliefs`.
-  """
+  """Returns a leaf function that equals those of the same program, where this one equals itself."""
   extras = ("encode", "before_loop", "solves_trees")
   if type(leaf_values).__eq__ is not object.__eq__ or any(hasattr(leaf_values, x) for x in extras):
     return leaf_values

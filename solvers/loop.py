@@ -35,15 +35,7 @@ class Run(NamedTuple):
 def update_both(
   problem: Any, algorithm: Algorithm, state: Any, answer: Callable[[Any, int], jax.Array | None]
 ) -> tuple[Any, tuple[Sweep, Sweep]]:
-  """Updates player 0 and player 1: in turn if the algorithm alternates, else each as if first.
-
-  Args:
-    problem, algorithm, state: as for `run`.
-    answer: leaf values of a player, given the state before its update.
-
-  Returns:
-    The state, and the sweeps that player 0 and player 1 learned from.
-  """
+  """Updates player 0 and player 1: in turn if the algorithm alternates, else each as if first."""
   if algorithm.alternating:
     state, first = algorithm.update(problem, state, answer(state, 0), 0)
     state, second = algorithm.update(problem, state, answer(state, 1), 1)
@@ -55,11 +47,9 @@ def update_both(
 
 
 def merged(before: Any, first: Any, second: Any) -> Any:
-  """Returns a state as player 0's update left it in `first`, and player 1's in `second`.
+  """Returns a state as player 0's update left it in `first`, and player 1's in `second`."""
 
-  Each update changes its own player's part alone.
-  """
-
+  # Each update changes its own player's part alone.
   def merge(old, x, y):
     if x is old or y is old:
       return y if x is old else x
@@ -92,21 +82,7 @@ def run(
   carry: Any = None,
   state: Any = None,
 ) -> Run:
-  """Runs an algorithm on a problem, or a batched algorithm on a batch of them.
-
-  Args:
-    problem: such as `make_problem` returns.
-    algorithm: such as `linear_cfr()`, or `Batched` of one for a batch of problems; static.
-    evaluate: values of leaves; None if the problem asks for none.
-    num_iterations: one player's update is one; player 0 is first. May be traced if it is even.
-    policy: the first; None for uniform.
-    observe: samples an iterate, keeps all of them, or scores a curve.
-    carry: the first that `observe` gets.
-    state: of the algorithm, to go on from; None to begin.
-
-  Returns:
-    The end of the run.
-  """
+  """Runs an algorithm on a problem, or a batched algorithm on a batch of them."""
 
   def answer(state: Any, player: int) -> jax.Array | None:
     return _ask(problem, algorithm, evaluate, state, player)
@@ -132,13 +108,14 @@ def _ask(problem: Any, algorithm: Algorithm, evaluate: Evaluate | None, state: A
   return None if evaluate is None else evaluate(algorithm.leaf_query(problem, state, player))
 
 
-def until(run: Callable[[int], Any], target, most: int, progress, size: int = 0) -> Any:
-  """Calls `run` for a few seconds at a time until its solution is within the target at a look.
-
-  Where its tables are of a `size` in bytes that makes iterations slow, the first two say how slow.
-  """
+def until(
+  run: Callable[[int], Any], target, most: int, progress, size: int = 0, done: int = 0
+) -> Any:
+  """Calls `run` for a few seconds at a time until its solution is within the target at a look."""
+  # Iterations are counted from `done` on. Where tables are of a `size` in bytes that makes
+  # iterations slow, the first two say how slow.
   least = FIRST if size < 2**25 else 2
-  done, look, gap, piece = 0, 0, float("inf"), least
+  look, gap, piece = done, float("inf"), least
   while done < most and not (done == look and gap <= (target or 0)):
     step = most if target is None else before_next_look(done, most, max, min)
     look = done + step if done == look else look

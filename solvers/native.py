@@ -27,10 +27,8 @@ _LOCK = threading.Lock()
 
 
 def cache_folder() -> Path | None:
-  """Returns the folder of the user's cache for this kind of processor; None without a home.
-
-  What is compiled for one CPU may not run on another, and home folders are shared on clusters.
-  """
+  """Returns the folder of the user's cache for this kind of processor; None without a home."""
+  # What is compiled for one CPU may not run on another, and home folders are shared on clusters.
   base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
   # A user without an entry, as in some containers, has no home.
   if not os.path.isabs(base):

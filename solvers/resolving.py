@@ -117,8 +117,7 @@ def graft(
   """Returns `policy` `[N, H]` with the policies of parts of the tree in place of its own.
 
   Args:
-    whole: the tree of `policy`.
-    policy: what stays elsewhere.
+    whole, policy: the tree, and what stays elsewhere.
     parts: for each the places of its nodes, from `Placer`, and its policy `[n, H]`.
     player: whose moves to replace; None for both players'.
 
@@ -152,15 +151,14 @@ def lock(
 ) -> Lock:
   """Holds the player who moves after `history` to frequencies of its moves.
 
-  A greatest frequency is refused where several other moves would share the rest. What is then
-  allowed is not a least policy plus a share of any policy, which is all that a regret rule can
-  match: with one such bound it is the sum of two free choices, with more a polytope of corners.
+  A greatest frequency is refused where several other moves would share the rest: the policies that
+  it allows are not a least policy plus a share of any, which is all that a regret rule can match.
 
   Args:
     tree: one tree, without hidden moves.
     history: public actions from the tree's root.
-    frequencies: how often moves are made, by action: exactly, or at least and at most. Moves that
-      are not named share what is left as the player likes.
+    frequencies: of moves, by action: exactly, or at least and at most. Moves that are not named
+      share the rest as the player likes.
     infostates: which hands this holds for; None for all.
     also: what players are held to elsewhere.
 
@@ -220,11 +218,11 @@ class BlueprintValues(NamedTuple):
   """What the searcher's blueprint leaves its opponent at every node; see `blueprint_values`.
 
   Attributes:
-    value: `[N, H]` the opponent's counterfactual best-response value, as an expected payoff: per
-      unit of the searcher's compatible mass. Zero without any, and where the game is over.
-    gift: `[N, H]` what the opponent gave away on the way there, in the same unit.
-    beliefs: `[N, P, H]` to re-solve from: the searcher's row is its posterior, the opponent's
-      what nature alone made likely, as if it had tried to get there.
+    value: `[N, H]` the opponent's best-response value, per unit of the searcher's compatible mass.
+      Zero without any, and where the game is over.
+    gift: `[N, H]` what the opponent gave away on the way, in the same unit.
+    beliefs: `[N, P, H]` to re-solve from: the searcher's posterior, and what nature alone made
+      likely of the opponent.
     searcher: whose blueprint it is, 0 or 1.
     spread: `[N, H]` standard deviation of `value`; None if it is exact.
     origin: `[3]` mark of the tree's game; None if that is not known.
@@ -267,8 +265,7 @@ def blueprint_values(
   """Computes what safe subgame solving must know about the searcher's part of `policy`.
 
   Args:
-    game: the rules.
-    tree: whole, of that game.
+    game, tree: the rules, and their whole tree.
     policy: `[N, H]` the blueprint; only the searcher's rows are used.
     searcher: whose subgames are to be solved anew, 0 or 1; static.
     beliefs: `[P, H]` at the root; None for the tree's own prior.
@@ -312,12 +309,9 @@ def _masses(problem: TreeProblem, info: NodeInfo, own: Levels, searcher: int) ->
 
 
 def _gifts(problem: Problem, values: Levels, masses: Levels, opponent: int) -> Levels:
-  """Sums the opponent's gifts along the way to every node (thesis, equation 5.2), `[n, H]` each.
-
-  `values` are counterfactual. A gift at a choice is the best of the moves that end the game, whose
-  value no other re-solve can change (thesis, section 5.1.3), and of the move that was made, less
-  the latter.
-  """
+  """Sums the opponent's gifts along the way to every node (thesis, equation 5.2), `[n, H]` each."""
+  # A gift at a choice is the best of the moves that end the game, whose value no other re-solve can
+  # change (thesis, section 5.1.3), and of the move that was made, less the latter.
   gifts = [jnp.zeros_like(values[0])]
   kinds = problem.split(jnp.asarray(problem.tree.kind))
   for i in range(1, len(values)):
@@ -338,12 +332,9 @@ _PADDED = 2  # at most so many places for each node that there is
 
 
 def like_shapes(trees: Sequence[PublicTree]) -> list[np.ndarray]:
-  """Returns the places of trees that are stacked together, an array a group.
-
-  A stacked tree has the nodes of all trees of its group, told apart by the actions that lead to
-  them. Each group has at most twice as many places as its trees have nodes, or a million places by
-  infostates. The largest trees come first, and each joins the first group that it fits in.
-  """
+  """Returns the places of trees that are stacked together, an array a group."""
+  # A stacked tree has the nodes of all trees of its group, told apart by the actions that lead to
+  # them. The largest trees come first, and each joins the first group that it fits in.
   names: dict[tuple[int, int], int] = {}
   nodes = []
   for tree in trees:
@@ -383,10 +374,9 @@ def refine(
 ) -> np.ndarray:
   """Improves the searcher's part of a blueprint by solving every subgame at a cut anew.
 
-  Every subgame is solved by itself, those of like shape side by side, so what comes out is what
-  play would be that searches where it gets to (thesis, section 5.1). With a gadget the searcher's
-  worst case gets no worse, up to the accuracy of the solver; what the opponent gains by its best
-  response is what to measure it by, `best_response_values(tree, refined)[1 - searcher]`.
+  Every subgame is solved by itself, so the result is the policy of play that searches where it gets
+  to (thesis, section 5.1). With a gadget the searcher's worst case gets no worse, up to the
+  accuracy of the solver: `best_response_values(tree, refined)[1 - searcher]` measures it.
 
   Args:
     game: the rules.
@@ -399,8 +389,8 @@ def refine(
     gadget: such as `Maxmargin(searcher)`. None for unsafe search, which trusts both players'
       posterior beliefs under the blueprint.
     gifts: see `BlueprintValues.alternatives`; 1 makes Resolve and Maxmargin their Reach forms.
-    known: what the opponent is promised, if other than `blueprint_values` says: estimates of what
-      it would have in equilibrium (thesis, section 5.1.4), or a spread.
+    known: what the opponent is promised, if other than `blueprint_values` says: estimates of its
+      equilibrium values (thesis, section 5.1.4), or a spread.
     algorithm: of the CFR family; None for CFR+.
     num_iterations: of each solve, one player's update is one.
 
@@ -534,11 +524,10 @@ def answer_bet(
 ) -> Widened:
   """Adds a bet to a game and solves what comes after it (thesis, section 5.1.7).
 
-  What comes out is a blueprint of the wider game, so further bets are answered in the same way.
-  The inexpensive method solves the subgame after the bet; the bettor is promised what its best
-  response to the blueprint gets at that decision without the bet, an estimate that is good where
-  the tree has enough other bets. The expensive method, `whole_decision`, solves from the decision
-  on, the bet added.
+  The result is a blueprint of the wider game, so further bets are answered in the same way. The
+  inexpensive method solves the subgame after the bet; the bettor is promised its best-response
+  value at that decision without the bet, an estimate that is good where the tree has enough other
+  bets. The expensive method, `whole_decision`, solves from the decision on, the bet added.
 
   Args:
     game: the rules.
@@ -546,9 +535,8 @@ def answer_bet(
     policy: `[N, H]` the blueprint.
     history: public actions to where the bet is made; who bets there is the opponent.
     chips: what the bet brings the bettor's chips in the pot to.
-    gadget: whose searcher is the other player. None for unsafe search, which trusts the
-      blueprint's beliefs about both and can only be had by the expensive method: of a bet that
-      nobody makes it knows nothing.
+    gadget: whose searcher is the other player. None for unsafe search, by the expensive method
+      alone: the blueprint never makes the bet.
     beliefs: `[P, H]` at the start, the players' ranges; None for the game's own prior.
     whole_decision: see above.
     algorithm: of the CFR family; None for CFR+.
@@ -559,8 +547,8 @@ def answer_bet(
 
   Raises:
     TypeError: an argument is of another kind.
-    ValueError: as `Holdem.with_bet`; `tree` is of another game; the gadget is the bettor's;
-      there is none and `whole_decision` is false.
+    ValueError: as `Holdem.with_bet`; `tree` is of another game; the gadget is the bettor's; there
+      is none and `whole_decision` is false.
   """
   check_tree_of(game, tree)
   beliefs = check_whole(tree, policy, beliefs)

@@ -17,6 +17,7 @@ from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
 from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.regret_rules import at_horizon
+from solvers.half import from_half, is_half
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.policies import exploitability_of, policy_values
 from solvers.solve_boards import ByBoards, boards_on
@@ -38,13 +39,15 @@ class Solution(NamedTuple):
   """An approximate equilibrium of one (sub)game; of a batch every array has a leading axis `[B]`.
 
   Attributes:
-    average_policy: `[N, H]` the policy that converges to an equilibrium. Row n holds the
-      probability that the player who acted at n's parent, holding infostate h, moved to n. Of lines
-      of betting `[n, W]` for each level, W being the columns of the player who moved.
+    average_policy: `[N, H]` the policy that converges to an equilibrium: the probability that the
+      mover at n's parent, holding infostate h, moves to n. Of lines `[n, W]` for each level, W
+      being the columns of the player who moved.
     root_values: `[P, H]` expected payoff to each player given its root infostate; None for lines.
     current_policy: `[N, H]` the policy of the last iteration; None for lines.
     exploitability: of the average policy, in the game's units; None for a tree without a target.
-    iterations: number of iterations, one player's update each; None without a target.
+    iterations: one player's updates each; None without a target.
+    sums: with a target, of lines by CFR whose rule has one number for each move: by level those of
+      regrets, and of policies, with which `solve` goes on; of the last of several rounds as `Half`.
   """
 
   average_policy: Any  # [N, H]
@@ -52,6 +55,7 @@ class Solution(NamedTuple):
   current_policy: Any = None  # [N, H]
   exploitability: Any = None
   iterations: Any = None
+  sums: Any = None
 
 
 class Given(NamedTuple):
@@ -61,6 +65,7 @@ class Given(NamedTuple):
   initial_policy: jax.Array | None = None
   lock: Lock | None = None
   alternatives: Alternatives | None = None
+  start: tuple[Any, int] | None = None  # sums, and updates of each player
 
 
 def solve(
@@ -78,50 +83,49 @@ def solve(
   progress: Callable[[Solution], bool | None] | None = None,
   tables: str | None = None,
   devices: Sequence[jax.Device] | None = None,
+  start: Solution | None = None,
 ) -> Solution:
   """Approximates an equilibrium of the (sub)game that `tree` represents.
 
   Without a target it works under `jax.jit`, `jax.vmap` (over beliefs, params and stacked trees) and
-  inside `lax.scan`; it is compiled once for each tree structure, algorithm and `leaf_values`. With
-  a target the algorithm goes on where it was after each look at the exploitability, by one compiled
-  program. Looks are after 32 iterations, and then after a quarter more each time, at least 32.
+  inside `lax.scan`, compiled once for each tree structure, algorithm and `leaf_values`. With one
+  the algorithm goes on where it was after each look at the exploitability: after 32 iterations, and
+  then after a quarter more each time, at least 32.
 
   Args:
     tree: one tree, from `games.build_public_tree`, or a spot of hold'em as lines of betting
-      (`games.poker.lines.make_lines`), which hold beliefs of their own and have no leaves.
+      (`games.poker.lines.make_lines`), which hold their own beliefs and have no leaves.
     algorithm: such as `solvers.linear_cfr()`; static.
-    num_iterations: one player's update is one iteration, so 1,024 iterations update each player
-      512 times; player 0 is first. With a target the most, and even. A number inside a `jit` of
-      your own, an odd one, and one on an accelerator are static, where a `jax.Array`, which is
-      even, is traced: a program for all numbers, without derivatives.
+    num_iterations: one player's update is one, player 0 is first; with a target the most, and even.
+      A number inside a `jit` of your own, an odd one, and one on an accelerator are static; a
+      `jax.Array`, which is even, is traced: a program for all numbers, without derivatives.
     target: exploitability to stop at, in the game's units, at least 0; None for no stop.
-    beliefs: `[P, H]` at the root, each row a distribution; None for the tree's own prior. The
-      joint prior of a pair of infostates is the product of the two rows and the pair's weight,
-      renormalised.
-    leaf_values: function of `(params, query)` that returns the traverser's expected values
-      `[L, H]` at the leaves, see `LeafQuery`; required if the tree is depth-limited; static. Two
-      functions of one program are compiled once.
+    beliefs: `[P, H]` at the root, each row a distribution; None for the tree's own prior. The joint
+      prior is the product of the rows and the pairs' weights, renormalised.
+    leaf_values: function of `(params, query)`, see `LeafQuery`: the traverser's expected values
+      `[L, H]`; required if the tree is depth-limited; static. Two functions of one program are
+      compiled once.
     params: passed on to `leaf_values`.
-    initial_policy: `[N, H]` the first policy; None for uniform. With a warm-started algorithm
-      (`solvers.warm_started`) the policy to start from.
+    initial_policy: `[N, H]` the first policy, or what `solvers.warm_started` starts from; None for
+      uniform.
     locked: `[N]` or `[N, H]` bool, the same for all moves of a choice: where true, the player who
-      moves keeps to `initial_policy`, and both know. Or a `Lock`, such as `solvers.lock` makes,
-      which says itself what is kept to; of lines `[lines, 1]`, for all hands and boards.
+      moves keeps to `initial_policy`, and both know. Or a `Lock`, as `solvers.lock` makes; of lines
+      `[lines, 1]`, for all hands and boards.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
     progress: with a target, called at looks and every few seconds; it ends the solve by True.
       Policies are None where CFR solves lines of several rounds, board by board.
     tables: of such lines: `float16`, scaled for each line and board; None for their own type.
-    devices: they share the boards of such lines' last round, and meet once an update; None for all
-      that this process has. `jax.config.update("jax_num_cpu_devices", 2)`, before anything else
-      uses JAX, makes two of a CPU's cores.
+    devices: they share the boards of such lines' last round; None for all of this process.
+      `jax.config.update("jax_num_cpu_devices", 2)`, before anything else, makes two of a CPU's
+      cores.
+    start: what to go on from: a solution of the same lines by the same algorithm, with `sums`. Its
+      iterations count among `num_iterations`.
 
   Returns:
-    The solution. `root_values[p, h]` is what p expects given root infostate h, the other's
-    infostate drawn from the root beliefs conditioned on it: for CFR-D the mean over p's updates
-    with the algorithm's weights (ReBeL, algorithm 2), for fictitious play and CFR-AVG the
-    value of the average policy. Zero where the rules, or the beliefs, leave the other no
-    infostate compatible with h, and for player 1 of CFR-D after a single iteration, which
-    updates player 0 alone.
+    The solution. `root_values[p, h]` is p's payoff given root infostate h, the other's infostate
+    drawn from the root beliefs conditioned on it: for CFR-D the mean over p's updates with the
+    algorithm's weights (ReBeL, algorithm 2), else that of the average policy. Zero without a
+    compatible infostate of the other, and for player 1 of CFR-D after a single iteration.
 
   Raises:
     TypeError: an argument is of another kind.
@@ -139,26 +143,47 @@ def solve(
       f"tables={validation.short(tables)} are for CFR with turns on lines of several rounds"
     )
   given = (beliefs, initial_policy, locked, alternatives)
+  begun = None if start is None else _check_start(tree, algorithm, number, target, start)
+  done = 0 if begun is None else 2 * begun[1]
   if isinstance(tree, Lines):
     lock = validation.check_lines_alone(tree, leaf_values, *given)
     if boards is None:
-      rows = (tree, Given(lock=lock), None)
-      return _find(rows, None, None, algorithm, number, target, None, progress)
+      rows = (tree, Given(lock=lock, start=begun), None)
+      return _find(rows, None, None, algorithm, number, target, None, progress, done=done)
     if int(number) % 2:
       raise ValueError(f"num_iterations={number} of lines of several rounds must be even")
-    run, read = boards_on(tree, at_horizon(boards, int(number) // 2), devices, lock)
-    found = loop.until(
-      lambda n: Solution(None, exploitability=run(n)), target, number, progress, _table_bytes(tree)
-    )
-    return found._replace(average_policy=read())
+    boards = at_horizon(boards, int(number) // 2)
+    run, read = boards_on(tree, boards, devices, lock, start=begun)
+    look = lambda n: Solution(None, exploitability=run(n))  # noqa: E731
+    found = loop.until(look, target, number, progress, _table_bytes(tree), done)
+    policy, sums = read()
+    return found._replace(average_policy=policy, sums=sums)
   validation.check_unstacked(tree)
   validation.check_leaves(tree, leaf_values, target)
   validation.check_given(tree, algorithm, *given)
   function, params, _ = _bound(tree, leaf_values, params, given, algorithm)
-  given = _as_given(tree, *given)
+  arrays = _as_given(tree, *given)
   if not tuning.on_cpu():
     tree = dataclasses.replace(tree, structure=gathered(tree.structure))
-  return _find((tree, given, None), None, params, algorithm, number, target, function, progress)
+  return _find((tree, arrays, None), None, params, algorithm, number, target, function, progress)
+
+
+def _check_start(
+  tree: Any, algorithm: Any, number: Any, target: Any, start: Solution
+) -> tuple[Any, int]:
+  """Returns the sums that a solve goes on from, and how often each player was updated."""
+  if not (
+    isinstance(tree, Lines) and isinstance(algorithm, CFR) and start.sums and target is not None
+  ):
+    raise ValueError("start must be a solution with sums, of lines by CFR with a target")
+  sums = jax.tree.map(lambda x: from_half(x) if is_half(x) else x, start.sums, is_leaf=is_half)
+  sizes = [(x.size, tree.streets[x.street].width(x.mover or 0)) for x in tree.levels]
+  wanted = [None if x.mover is None else size for x, size in zip(tree.levels, sizes)]
+  if any([None if x is None else np.shape(x) for x in rows] != wanted for rows in sums):
+    raise ValueError("start must be of the same lines")
+  if int(number) <= start.iterations:
+    raise ValueError(f"num_iterations={number} must be more than start's {start.iterations}")
+  return sums, start.iterations // 2
 
 
 def solve_batch(
@@ -177,22 +202,19 @@ def solve_batch(
 ) -> Solution:
   """Solves `B` subgames as `solve` would one at a time.
 
-  Batching is the point here: `batch_size` subgames are solved side by side under `jax.vmap`, and
-  one such piece after another; a CPU's cores, or this process's accelerators, share the pieces.
+  `batch_size` subgames are solved side by side under `jax.vmap`, and one such piece after another;
+  a CPU's cores, or this process's accelerators, share the pieces.
 
   Args:
-    trees: `B` trees of different roots, stacked by `games.stack_trees`, or one tree that is
-      solved at `B` beliefs. Or a list of lines of one round of betting, with shapes made alike by
+    trees: `B` trees of different roots, stacked by `games.stack_trees`, or one tree that is solved
+      at `B` beliefs. Or a list of lines of one round, made alike by
       `games.poker.lines.share_shapes`.
-    algorithm, num_iterations: as for `solve`.
+    algorithm, num_iterations, leaf_values, params: as for `solve`.
     target: exploitability that each stops at, when `solve` would look at it; None for no stop.
     beliefs: `[B, P, H]` at the roots; None, for stacked trees, for each tree's own prior.
-    leaf_values, params: as for `solve`, shared by all subgames.
-    initial_policy: `[B, N, H]`, as for `solve`; None for uniform.
+    initial_policy, alternatives: `[B, ...]`, as for `solve`.
     locked: `[B, N, H]` or `[B, N]`, as for `solve`.
-    alternatives: `[B, H]`, as for `solve`.
-    batch_size: number of subgames to solve side by side; None for `default_batch_size(trees)`,
-      which was measured.
+    batch_size: subgames side by side; None for `default_batch_size(trees)`, which was measured.
 
   Returns:
     The solutions; every array has a leading axis `[B]`.
@@ -224,17 +246,18 @@ def solve_batch(
     batch_size = default_batch_size(game)
   batch_size = validation.check_integer("batch_size", batch_size)
   rows, shared = (game if stacked else None, arrays, own), None if stacked else game
-  size, how = len(jax.tree.leaves(rows)[0]), (algorithm, number, function, batch_size)
+  size, how = len(jax.tree.leaves(rows)[0]), (algorithm, function, batch_size)
+  others = shared, params, target, number
 
   def find(rows: Any) -> Solution:
-    return _find_pieces(rows, shared, params, target, *how)
+    return _find_pieces(rows, others, *how)
 
   if (layout := layout_of_rows(rows)) is not None:
-    return _on_layout(rows, (shared, params, target), layout, *how)
+    return _on_layout(rows, others, layout, *how)
   if not validation.is_concrete(rows, params, number):
     return find(rows)
   if not tuning.on_cpu():
-    return _share(rows, shared, params, target, *how)
+    return _share(rows, others, *how)
   shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
   key = (shapes, algorithm, number % 2 and number, target is None, function, batch_size)
   return map_over_cores(find, rows, most=-(-size // batch_size), key=key)
@@ -259,7 +282,7 @@ def _table_bytes(tree: PublicTree | Lines) -> int:
 
 
 def _find(
-  rows, shared, params, algorithm, number, target, leaf_values, progress=None, piece=None
+  rows, shared, params, algorithm, number, target, leaf_values, progress=None, piece=None, done=0
 ) -> Solution:
   """Solves one row, or rows `[B]`, `piece` side by side, where their arrays are laid out."""
   with on_mesh_of(rows, shared, params):
@@ -285,55 +308,58 @@ def _find(
       state, found = _looks[work](problem, state, number, algorithm=algorithm, piece=None)
       return found
 
-    return loop.until(run, target, number, progress, _table_bytes(game))
+    found = loop.until(run, target, number, progress, _table_bytes(game), done)
+    if not (isinstance(game, Lines) and isinstance(algorithm, CFR)):
+      return found
+    return found._replace(sums=(state.regret, state.average))
 
 
-def _find_pieces(rows, shared, params, target, algorithm, number, leaf_values, most) -> Solution:
+def _find_pieces(rows, others, algorithm, leaf_values, most) -> Solution:
   """Solves rows `[B]`, `most` side by side at most."""
+  shared, params, target, number = others
   # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
   size = len(jax.tree.leaves(rows)[0])
   piece = -(-size // -(-size // most))
   return _find(rows, shared, params, algorithm, number, target, leaf_values, piece=piece)
 
 
-def _share(rows, shared, params, target, algorithm, number, *how) -> Solution:
+def _share(rows, others, *how) -> Solution:
   """Solves rows `[B]`, an equal part on each device of this process."""
   size, devices = len(jax.tree.leaves(rows)[0]), jax.local_devices()
   if len(devices) == 1 or size == 1:
-    return _find_pieces(rows, shared, params, target, algorithm, number, *how)
+    return _find_pieces(rows, others, *how)
   mesh = Mesh(np.array(devices[:size]), ("rows",))
   # The last part is filled up with the last row.
   places = np.minimum(np.arange(-(-size // mesh.size) * mesh.size), size - 1)
   rows = jax.tree.map(lambda x: jnp.asarray(x)[places], rows)
-  layout, others = NamedSharding(mesh, PartitionSpec("rows")), (shared, params, target)
-  found = _on_layout(rows, others, layout, algorithm, number, *how)
+  found = _on_layout(rows, others, NamedSharding(mesh, PartitionSpec("rows")), *how)
   return jax.tree.map(lambda x: x[:size], found)
 
 
-def _on_layout(rows, others, layout: NamedSharding, algorithm, number, *how) -> Solution:
+def _on_layout(rows, others, layout: NamedSharding, *how) -> Solution:
   """Solves rows `[B]` where they are, or are to be: each device its own."""
-  given = (*others, number if isinstance(number, jax.Array) else None)
-  number = None if isinstance(number, jax.Array) else number
-  return _find_on_mesh(rows, given, layout, algorithm, number, *how)
+  traced = isinstance(others[-1], jax.Array)
+  return _find_on_mesh(rows, others[: 3 + traced], layout, None if traced else others[-1], *how)
 
 
 @functools.partial(jax.jit, static_argnums=range(2, 7))
-def _find_on_mesh(rows, given, layout, algorithm, number, *how) -> Solution:
-  def find(rows, given):
-    shared, params, target, traced = given
-    count = number if traced is None else traced
-    return _find_pieces(rows, shared, params, target, algorithm, count, *how)
+def _find_on_mesh(rows, others, layout, number, *how) -> Solution:
+  def find(rows, others):
+    return _find_pieces(rows, others if number is None else (*others, number), *how)
 
   mesh, own, same = layout.mesh, layout.spec, PartitionSpec()
   if AxisType.Explicit in mesh.axis_types:
-    rows, given = (jax.reshard(x, NamedSharding(mesh, y)) for x, y in ((rows, own), (given, same)))
+    rows, others = (
+      jax.reshard(x, NamedSharding(mesh, y)) for x, y in ((rows, own), (others, same))
+    )
   # Devices do nothing together, which the checker cannot see through loops.
   return jax.shard_map(find, mesh=mesh, in_specs=(own, same), out_specs=own, check_vma=False)(
-    rows, given
+    rows, others
   )
 
 
-def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
+@functools.partial(Programs, static_argnames=("algorithm", "piece"))
+def _targets(rows, shared, target, *, algorithm, most, piece) -> Solution:
   """Solves rows `[B]`, `piece` side by side, each until its solution is within the target."""
 
   def together(rows):
@@ -362,7 +388,11 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
   return _in_pieces(together, rows, piece)
 
 
-def _whole(
+@functools.partial(
+  Programs,
+  static_argnames=("algorithm", "leaf_values", "num_iterations", "scored", "piece"),
+)
+def _wholes(
   rows, shared, params, traced, *, algorithm, leaf_values, num_iterations, scored, piece
 ) -> Solution:
   number = num_iterations if traced is None else traced
@@ -379,6 +409,8 @@ def _whole(
 def _begin_rows(rows, shared, *, algorithm, piece):
   def one(row):
     problem, _, policy = _problem(row, shared, piece)
+    if row[1].start is not None:
+      return problem, algorithm.resume(problem, *row[1].start)
     return problem, loop.begin(problem, algorithm, policy=policy)
 
   return _over(one, rows, piece)
@@ -449,11 +481,8 @@ def _in_pieces(function: Callable[[Any], Any], rows: Any, piece: int) -> Any:
   return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:size], found)
 
 
-_static = ("algorithm", "piece")
-_wholes = Programs(_whole, static_argnames=(*_static, "leaf_values", "num_iterations", "scored"))
-_begins = Programs(_begin_rows, static_argnames=_static)
-_looks = Programs(_look, static_argnames=_static)
-_targets = Programs(_to_target, static_argnames=_static)
+_begins = Programs(_begin_rows, static_argnames=("algorithm", "piece"))
+_looks = Programs(_look, static_argnames=("algorithm", "piece"))
 
 
 # Arguments.
@@ -488,10 +517,7 @@ def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | N
 
 
 def _bound(trees: PublicTree, leaf_values: Any, params: Any, given: Any, algorithm: Any) -> Any:
-  """Returns the function of leaves, its params, and params of each row's own; None without leaves.
-
-  The function is compiled once with others of its program.
-  """
+  """Returns the function of leaves, its params, and each row's own params; None without leaves."""
   own = None
   if not trees.depth_limited:
     return None, None, None

@@ -1,7 +1,4 @@
-"""CFR on a spot of hold'em, the last round of betting a few boards at a time.
-
-The devices of a mesh share these boards.
-"""
+"""CFR on a spot of hold'em, the last round a few boards at a time, on a mesh's devices."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -17,7 +14,7 @@ from games.arrays import check_fields
 from games.poker.lines import Lines
 from solvers import loop, tuning
 from solvers.algorithms.cfr import CFR, CFRState, replace_player
-from solvers.algorithms.regret_rules import Exponent, Siblings, decay
+from solvers.algorithms.regret_rules import DiscountedRegret, Exponent, Siblings, decay
 from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.parts import (
@@ -28,6 +25,7 @@ from solvers.sweeps.lines.parts import (
   join_parts,
   layout,
   make_parted_problem,
+  split_parts,
 )
 from solvers.sweeps.lines.problem import LinesProblem
 from solvers.sweeps.problem import Lock
@@ -37,13 +35,11 @@ Tables = tuple[Any, ...]  # for each level of the last round that a player moved
 
 
 class BoardsState(NamedTuple):
-  """State of CFR by boards.
+  """State of CFR by boards."""
 
-  Of the last round there are sums of regrets and of policies alone. A player's policy, and its
-  reach, follow from its regrets, and its newest policy is counted in its average when the other is
-  next updated, since its reach is needed then anyway.
-  """
-
+  # Of the last round there are sums of regrets and of policies alone. A player's policy, and its
+  # reach, follow from its regrets, and its newest policy is counted in its average when the other
+  # is next updated, since its reach is needed then anyway.
   top: CFRState  # of the rounds before
   regret: tuple[tuple[Tables, ...], tuple[Tables, ...]]  # of each player, part by part
   average: tuple[tuple[Tables, ...], tuple[Tables, ...]]
@@ -52,23 +48,12 @@ class BoardsState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ByBoards:
-  """CFR whose tables of the last round are visited a few boards at a time.
+  """CFR whose tables of the last round are visited a few boards at a time."""
 
-  It learns what `cfr` does from the same problem in one piece, to rounding. It runs on each device
-  of a mesh along `AXIS` (`parts.layout`): each visits chunks of its own, and what these are worth
-  to the rounds before is gathered once an update.
-
-  Attributes:
-    cfr: the algorithm, with turns.
-    tables: how sums of the last round are kept: None for the lines' own type, or `float16`, half
-      of the memory and rounded after every update.
-
-  Raises:
-    ValueError: `tables` is none of these.
-  """
-
-  cfr: CFR
-  tables: Literal["float16"] | None = None
+  # It learns what `cfr` does from the same problem in one piece, to rounding. Each device visits
+  # chunks of its own, and what these are worth to the rounds before is gathered once an update.
+  cfr: CFR  # the algorithm, with turns
+  tables: Literal["float16"] | None = None  # of the last round's sums: None for the lines' type
 
   def __post_init__(self):
     check_fields(self)
@@ -136,6 +121,13 @@ class ByBoards:
     )
     return state, sweep
 
+  def resume(self, problem: PartedProblem, sums: Any, number: Any) -> BoardsState:
+    """Returns the state after some updates of each player, with sums of `top` and of parts."""
+    above, below = zip(*sums)
+    pack = lambda rows: tuple(map(self._pack, problem.parts, rows))  # noqa: E731
+    kept = [(pack(x), pack(y)) for x, y in below]
+    return BoardsState(self.cfr.resume(problem.top, above, number), *kept)
+
   def visit_chunks(
     self, part: Part, number: int, state: BoardsState, player: int, visit: Any, carry: Any
   ) -> Any:
@@ -176,10 +168,7 @@ class ByBoards:
   # What was found.
 
   def exploitability(self, problem: PartedProblem, state: BoardsState) -> jax.Array:
-    """Returns the exploitability of the average policies, in chips.
-
-    With a rake, what they win more than the policies do.
-    """
+    """Returns the exploitability of the average policies, in chips."""
     policy = self.cfr.average_policy(problem.top, state.top)
     gap = self._worth(problem, state, policy, best=True)
     if problem.rakes is not None:
@@ -229,11 +218,7 @@ class ByBoards:
     player: int,
     rows: Tables,
   ) -> Levels:
-    """Returns a player's average policy on a chunk; rows that it did not move to are uniform.
-
-    `rows` are the sums of policies of that chunk, and player 1's newest policy arrives as
-    `newest_arrivals` say.
-    """
+    """Returns a player's average policy on a chunk; rows that it did not move to are uniform."""
     part = problem.parts[number]
     chunk = problem.chunk(part, i)
     if player == 1:  # the newest policy is not counted yet
@@ -287,12 +272,13 @@ class ByBoards:
     """Returns tables `[n, W]` as they are kept: in 16 bits with a scale for each line and board."""
     if self.tables is None:
       return tables
-    return jax.tree.map(lambda x: to_half(x.reshape(len(x), part.num_boards, -1)), tables)
+    size = part.num_boards
+    return jax.tree.map(lambda x: to_half(x.reshape(*x.shape[:-1], size, -1)), tables)
 
 
 def _unpack(tables: Any) -> Any:
   def rows(x: Any) -> jax.Array:
-    return from_half(x).reshape(len(x.numbers), -1) if is_half(x) else x
+    return from_half(x).reshape(*x.numbers.shape[:-2], -1) if is_half(x) else x
 
   return jax.tree.map(rows, tables, is_leaf=is_half)
 
@@ -312,12 +298,16 @@ def _moved(chunk: LinesProblem, rows: Levels, player: int) -> Tables:
   return tuple(rows[i] for i in _levels(chunk, player))
 
 
-def _apart(k: jax.Array, function: Any, arguments: Any) -> Any:
-  """Returns `function(*arguments)`, computed in a program of its own; `k` is at least one.
+def _halved(problem: PartedProblem, top: Any, tables: Any) -> Any:
+  """Returns sums by level, of the last round in 16 bits."""
+  rows = join_parts(problem, tables, lambda x: np.asarray(_unpack(x)))
+  return (*top, None, *map(to_half, rows))
 
-  Otherwise XLA reads a row of a table while the next is computed that is to stand in its place, and
-  copies the whole table for it, once a row. An accelerator takes all rows at once.
-  """
+
+def _apart(k: jax.Array, function: Any, arguments: Any) -> Any:
+  """Returns `function(*arguments)`, computed in a program of its own; `k` is at least one."""
+  # Otherwise XLA reads a row of a table while the next is computed that is to stand in its place,
+  # and copies the whole table for it, once a row. An accelerator takes all rows at once.
   if not tuning.pieces().apart:
     return function(*arguments)
   found = jax.eval_shape(function, *arguments)
@@ -342,12 +332,12 @@ def boards_on(
   devices: Sequence[jax.Device] | None,
   lock: Lock | None = None,
   key: Any = (),
+  start: tuple[Any, int] | None = None,
 ) -> tuple[Callable[[int], jax.Array], Callable[[], Any]]:
-  """Returns two functions that solve lines of more than one round of betting, step by step.
-
-  The first goes on for some iterations and returns the exploitability. The second, called at the
-  end, returns the average policy, `[n, W]` for each level. `key` is of draws that updates make.
-  """
+  """Returns two functions that solve lines of more than one round of betting, step by step."""
+  # The first goes on for some iterations and returns the exploitability. The second, called at the
+  # end, returns the average policy, `[n, W]` for each level, and sums in 16 bits as of `Solution`.
+  # `key` is of draws that updates make, `start` such sums and how often each player was updated.
   boards = sum(group.boards for group in lines.streets[-1].groups)
   chosen = list(jax.local_devices() if devices is None else devices)[:boards]
   mesh = Mesh(np.array(chosen), (AXIS,))
@@ -355,7 +345,11 @@ def boards_on(
   problem = _part_boards(lines, mesh.size, lock)
   shardings = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.device_put(problem, shardings)
-  state = _begin[work](problem, algorithm, mesh)._replace(key=key)
+  cut = len(problem.top.lines.levels)
+  if start is not None:
+    sums = tuple((x[:cut], split_parts(problem, x[cut + 1 :])) for x in start[0])
+    start = sums, start[1]
+  state = _begin[work](problem, algorithm, mesh, start)._replace(key=key)
 
   def run(number: int) -> jax.Array:
     nonlocal state
@@ -366,11 +360,16 @@ def boards_on(
     nonlocal state
     average, state = state.average, state._replace(average=())
     programs = _read if algorithm.tables is None else _read_packed
+    counted = _halved(problem, state.top.average, average)  # before it gives way to the policy
     top, below = programs[work](problem, algorithm, mesh, average, state)
-    del state, average
+    rows = join_parts(problem, below)
+    del average, below
     width = lines.streets[-1].width(0)
     deal = np.broadcast_to(np.ones(1, lines.dtype), (problem.num_rows, width))
-    return (*map(np.asarray, top), deal, *join_parts(problem, below))
+    policy = (*map(np.asarray, top), deal, *rows)
+    if not isinstance(algorithm.cfr.rule, DiscountedRegret):  # others keep several for a move
+      return policy, None
+    return policy, (_halved(problem, state.top.regret, state.regret), counted)
 
   return run, read
 
@@ -383,8 +382,11 @@ def _on_mesh(function: Callable, mesh: Mesh, problem: Any, specs: Any, results: 
   )
 
 
-def _begin_boards(problem, algorithm, mesh):
-  return _on_mesh(algorithm.init, mesh, problem, (), _STATE)(problem)
+def _begin_boards(problem, algorithm, mesh, start):
+  if start is None:
+    return _on_mesh(algorithm.init, mesh, problem, (), _STATE)(problem)
+  specs = ((_EVERYWHERE, _SHARED),) * 2, _EVERYWHERE  # sums of the rounds before, and of parts
+  return _on_mesh(algorithm.resume, mesh, problem, specs, _STATE)(problem, *start)
 
 
 def _run_boards(problem, algorithm, mesh, number, state):

@@ -1,12 +1,8 @@
-"""Sizes of the pieces that programs cut their work into, by kind of device.
-
-A CPU's cores want few rows at a time, which stay in a cache, and no row that nobody needs; a turn
-of a loop costs them nothing. An accelerator waits for the host wherever a loop's number of turns
-depends on numbers, and wants all rows at once. On both a program computes the same to rounding;
-sampled measures take other samples where more are drawn at a time.
-
-`platform` alone says which kind it is: whoever compiles for another replaces it.
-"""
+"""Sizes of the pieces that programs cut their work into, by kind of device."""
+# A CPU's cores want few rows at a time, which stay in a cache, and no row that nobody needs; a
+# turn of a loop costs them nothing. An accelerator waits for the host wherever a loop's number of
+# turns depends on numbers, and wants all rows at once. On both a program computes the same to
+# rounding. `platform` alone says which kind it is: whoever compiles for another replaces it.
 
 import dataclasses
 from typing import Any
@@ -16,43 +12,23 @@ import jax
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-  """Sizes of the pieces of work of one kind of device.
+  """Sizes of the pieces of work of one kind of device."""
 
-  Attributes:
-    table_bytes: of one table of all subgames that are solved side by side.
-    spots: lines of betting that are solved side by side at most; None for as `table_bytes` says.
-    leaves: rows of a network at a time in searches of many subgames, and those where infostates are
-      many; None for all.
-    questions: rows of a network at a time in growing searches, at least, and into how many pieces
-      all rows are cut, of which those without such rows are left out; None for all at once.
-    searches: growing searches at a time, likewise.
-    cells: lines by hands of one player that are taken at once in the last round of a spot.
-    apart: whether each such piece is a program of its own, by a branch that is always taken.
-    dense: entries of matrices of showdowns, at most; beyond it hands are sorted.
-    dense_of_few: likewise where hands are few and no row has a matrix of its own.
-    of_all_lanes: whether these count the matrices of all trees that are solved side by side.
-    nodes: of a board that are taken at once where hands are sorted; None for all, of all boards.
-    call: leaves and subgames that an agent searches in one call, at most.
-    hands: of hold'em that are played out at once to measure an agent.
-    chains: searches in one call where an agent searches at every decision of a game.
-    states: searches in one call of games of perfect information.
-  """
-
-  table_bytes: int
-  spots: int | None
-  leaves: tuple[int, int] | None
-  questions: tuple[int, int] | None
-  searches: tuple[int, int] | None
-  cells: int
-  apart: bool
-  dense: int
-  dense_of_few: int
-  of_all_lanes: bool
-  nodes: int | None
-  call: tuple[int, int]
-  hands: int
-  chains: int
-  states: int
+  table_bytes: int  # of one table of all subgames that are solved side by side
+  spots: int | None  # lines of betting that are solved side by side at most; None for any
+  leaves: tuple[int, int] | None  # rows of a network at a time: of few and of many infostates
+  questions: tuple[int, int] | None  # least rows of a network at a time, and the number of pieces
+  searches: tuple[int, int] | None  # growing searches at a time, likewise
+  cells: int  # lines by hands of one player that are taken at once in the last round of a spot
+  apart: bool  # whether each such piece is a program of its own, by a branch that is always taken
+  dense: int  # entries of matrices of showdowns, at most; beyond it hands are sorted
+  dense_of_few: int  # likewise where hands are few and no row has a matrix of its own
+  of_all_lanes: bool  # whether these count the matrices of all trees that are solved side by side
+  nodes: int | None  # of a board at once where hands are sorted; None for all, of all boards
+  call: tuple[int, int]  # leaves and subgames that an agent searches in one call, at most
+  hands: int  # of hold'em that are played out at once to measure an agent
+  chains: int  # searches in one call where an agent searches at every decision of a game
+  states: int  # searches in one call of games of perfect information
 
 
 # Measured on CPUs. `table_bytes`: a solver reads and writes some eight tables `[N, H]` at each

@@ -220,11 +220,7 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> None:
 def check_promises(
   alternatives: Any, searcher: Any, num_infostates: int, most: float | None
 ) -> Alternatives:
-  """Returns the promises to the opponent of `searcher`, `[H]`, checked.
-
-  Shapes are checked always, contents where concrete: at most what the game can pay, `most`, None
-  for any number.
-  """
+  """Returns the promises to the opponent of `searcher`, `[H]`, checked."""
   if not isinstance(alternatives, Alternatives):
     alternatives = Alternatives(alternatives)
   if is_concrete(searcher) and alternatives.player == searcher:
@@ -313,8 +309,7 @@ def check_leaf_answer(num_leaves: int, num_infostates: int, values) -> None:
 
 
 def choices(tree: PublicTree):
-  """Returns players' moves: nodes moved to `[E]`, nodes moved from `[E]`, infostates `[E, H]` there
-  and whether the move is real, `[E, H]`."""
+  """Returns players' moves: nodes to and from `[E]`, infostates there `[E, H]`, which are real."""
   parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
   mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], PADDING)
   edges = np.flatnonzero(mover < CHANCE)
@@ -329,16 +324,8 @@ def choices(tree: PublicTree):
 
 
 def sum_choices(tree: PublicTree, rows: np.ndarray) -> np.ndarray:
-  """Sums rows over the moves of each choice.
-
-  Args:
-    tree: one tree; its arrays are concrete.
-    rows: `[N, H]` floats, a row for each node moved to.
-
-  Returns:
-    `[N, H]` sums at the nodes moved from, in their own infostates; of no meaning where no player
-    moves. Moves that the rules make impossible are left out where infostates change.
-  """
+  """Sums rows `[N, H]` over the moves of each choice, at the nodes moved from: `[N, H]`."""
+  # Of no meaning where no player moves. Impossible moves are left out where infostates change.
   if tree.infostate_parent is not None:
     edges, nodes, infostates, real = choices(tree)
     places = nodes[:, None] * rows.shape[1] + infostates
@@ -356,15 +343,16 @@ def sum_choices(tree: PublicTree, rows: np.ndarray) -> np.ndarray:
 
 
 def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) -> Any:
-  """Returns the lock of lines, or None; other arguments of a solve beside them are refused.
-
-  Raises:
-    ValueError: there is one, the lock is of other lines or holds no whole choice, or `lines` is
-      None and there is a lock.
-  """
+  """Returns the lock of lines, or None; other arguments of a solve beside them are refused."""
   held = lines is not None and isinstance(locked, Lock)
-  if held and any(np.shape(x) != (lines.num_nodes, 1) for x in locked):
-    raise ValueError(f"locked must hold rows of shape ({lines.num_nodes}, 1), one for each line")
+  if held:
+    width = max(lines.streets[0].width(p) for p in (0, 1))
+    sizes = {np.shape(x) for x in locked if x is not None}
+    if sizes not in [{(lines.num_nodes, number)} for number in (1, width)]:
+      raise ValueError(
+        f"locked must hold rows of shape ({lines.num_nodes}, 1), one for each line, or, of columns "
+        f"of the first round, ({lines.num_nodes}, {width})"
+      )
   if held and is_concrete(*locked):
     _check_shares_of_lines(lines, locked)
   others = (leaf_values, beliefs, policy, None if held else locked, rest)
@@ -376,14 +364,16 @@ def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) ->
 
 def _check_shares_of_lines(lines: Any, lock: Lock) -> None:
   """Checks that what is held and what is free add up to one in every choice of lines."""
-  least, free = (np.asarray(x, float)[:, 0] for x in (lock.least, lock.free))
+  least, free = (np.asarray(x, float) for x in (lock.least, lock.free))
   first = 0
   for level in lines.levels:
     here, first = slice(first, first + level.size), first + level.size
     if level.mover is None:
       continue
     parents = level.level.parents
-    total = np.bincount(parents, least[here])[parents] + free[here]
+    total = np.zeros((max(parents) + 1, least.shape[1]))
+    np.add.at(total, parents, least[here])
+    total = total[parents] + free[here]
     if (~(np.abs(total - 1) <= TOLERANCE) | (np.minimum(least, free + TOLERANCE)[here] < 0)).any():
       raise ValueError(
         f"locked does not hold a whole choice among lines {here.start} to {here.stop - 1}: what is "

@@ -1,8 +1,6 @@
-"""Compilation of programs by XLA, work spread over a CPU's cores, and arrays on meshes of devices.
-
-XLA's options are no promise: releases drop some. A program asks only for those that the installed
-XLA takes; without them it compiles more slowly and computes the same.
-"""
+"""Compilation of programs by XLA, work over a CPU's cores, and arrays on meshes of devices."""
+# XLA's options are no promise: releases drop some. A program asks only for those that the
+# installed XLA takes; without them it compiles more slowly and computes the same.
 
 import concurrent.futures
 import contextlib
@@ -28,15 +26,9 @@ from games.public_tree import PublicTree
 from solvers import tuning, validation
 
 __all__ = [
-  "Programs",
-  "Work",
-  "num_cores",
-  "quickly",
-  "return_memory",
-  "run_ahead",
-  "work_of_solving",
+  "Programs", "Work", "num_cores", "quickly", "return_memory", "run_ahead", "work_of_solving",
   "work_on_trees",
-]
+]  # fmt: skip
 
 
 class Work(enum.Enum):
@@ -80,10 +72,8 @@ _TRIED = ((0, 10), (0, 12))
 
 
 def keep_loops_rolled() -> None:
-  """Asks XLA to leave loops as they are, unless the user's `XLA_FLAGS` have extra options.
-
-  It has no effect once JAX has used a device.
-  """
+  """Asks XLA to leave loops as they are, unless the user's `XLA_FLAGS` have extra options."""
+  # It has no effect once JAX has used a device.
   flags = os.environ.get("XLA_FLAGS", "")
   tried = _TRIED[0] <= jax.__version_info__[:2] <= _TRIED[1]
   if tried and "xla_backend_extra_options" not in flags:
@@ -219,20 +209,9 @@ def num_cores() -> int:
 def map_over_cores(
   function: Callable[[Rows], Result], rows: Rows, *, most: int, key: Hashable
 ) -> Result:
-  """Applies compiled functions to equal parts of `rows`, each on a core of its own.
-
-  A loop over small arrays, as a solver's is, runs on one core: an operation is over before
-  another core could help. Compiled programs do not hold Python's lock, so threads do help.
-
-  Args:
-    function: calls compiled programs; maps arrays with a leading axis `[B]` to others, row by row.
-    rows: a pytree of such arrays.
-    most: parts to make at most.
-    key: what the compiled programs depend on besides the shapes of `rows`.
-
-  Returns:
-    What `function(rows)` would.
-  """
+  """Applies compiled functions to equal parts of `rows`, each on a core of its own."""
+  # A loop over small arrays, as a solver's is, runs on one core: an operation is over before
+  # another core could help. Compiled programs do not hold Python's lock, so threads do help.
   size = len(jax.tree.leaves(rows)[0])
   count = min(num_cores(), most)
   if count <= 1:
@@ -266,8 +245,7 @@ def run_ahead(
   Args:
     function: calls a compiled program and waits for its result.
     items: what to call it with.
-    kind: what decides which program an item needs. The first of each kind is done before others
-      of it begin, so that it is compiled once.
+    kind: which program an item needs. The first of each kind is done before others of it begin.
     cores: whether a CPU's cores take part.
     seen: kinds that are compiled, to which it adds those that it sees; None for none.
   """
@@ -295,11 +273,9 @@ def run_ahead(
 
 
 def varying_alike(arrays: Any, like: Any = None) -> Any:
-  """Returns arrays that all vary over those axes of a `jax.shard_map` that any of them varies over.
+  """Returns arrays that all vary over the axes of a `shard_map` that any of them varies over."""
 
-  Loops carry what they were given, and constants do not vary. `like` counts too.
-  """
-
+  # Loops carry what they were given, and constants do not vary. `like` counts too.
   def axes_of(x: Any) -> frozenset:
     return jax.typeof(x).manual_axis_type.varying
 
@@ -333,10 +309,8 @@ def _layout(x: Any) -> Any:
 
 
 def layout_of_rows(rows: Any) -> NamedSharding | None:
-  """Returns how rows `[B, ...]` are laid out over several devices, None where that is not known.
-
-  It is known of arrays, and of traced ones on explicit axes.
-  """
+  """Returns how rows `[B, ...]` are laid out over several devices, None where that is not known."""
+  # It is known of arrays, and of traced ones on explicit axes.
   for x in jax.tree.leaves(rows):
     layout = _layout(x)
     if isinstance(layout, NamedSharding) and layout.spec and layout.spec[0] is not None:
@@ -345,10 +319,8 @@ def layout_of_rows(rows: Any) -> NamedSharding | None:
 
 
 def by_rows(function: Any, *arrays: Any) -> Any:
-  """Returns `function(*arrays)`; under `jax.vmap` over explicit axes each device has its own rows.
-
-  Rows that index arrays which all of them share have no type on explicit axes.
-  """
+  """Returns `function(*arrays)`, each device's own rows under `jax.vmap` over explicit axes."""
+  # Rows that index arrays which all of them share have no type on explicit axes.
   if not any(
     AxisType.Explicit in jax.typeof(x).sharding.mesh.axis_types for x in jax.tree.leaves(arrays)
   ):

@@ -1,10 +1,4 @@
-"""CFR, values and best responses over histories in plain Python: the tests' referee.
-
-Nothing here uses `solvers` or the arrays of a public tree, only the rules of a game. A concrete
-history is a public node and both players' infostates there. Sums over iterations are written as
-the closed forms of the conventions, not as running averages, so that a mistake in a decay factor
-cannot be shared. Everything is float64, and slow.
-"""
+"""CFR, values and best responses over histories in plain Python: the tests' referee."""
 
 import collections
 import dataclasses
@@ -89,11 +83,9 @@ def next_hands(node, child, hands):
 
 
 class Referee:
-  """One (sub)game with root beliefs `[2, H]`; policies are dicts.
+  """One (sub)game with root beliefs `[2, H]`; a policy is `{infoset: {move: probability}}`.
 
-  An infoset is (player, public history, infostate), a move (public action, own infostate after
-  it): a player that moves unseen chooses the second as well. A policy maps infosets to dicts of
-  moves to probabilities.
+  An infoset is (player, public history, infostate), a move (public action, own infostate after).
   """
 
   def __init__(self, game, root=(), beliefs=None):
@@ -153,10 +145,7 @@ class Referee:
   # Values.
 
   def value(self, policy, node, hands, player, reach=1.0, regrets=None):
-    """Returns `player`'s expected payoff from a history; adds to `regrets` if given.
-
-    `reach` is the probability that the opponent and nature play to this history.
-    """
+    """Returns `player`'s expected payoff from a history; adds to `regrets` if given."""
     if node.actor == games.TERMINAL:
       payoff = node.payoffs[hands[0]][hands[1]]
       return payoff if player == 0 else -payoff
@@ -219,10 +208,7 @@ class Referee:
     return values
 
   def _respond(self, policy, node, worlds, player):
-    """Returns the best response's payoff summed over `worlds` `{hands: reach}`.
-
-    The worlds are those that `player` cannot tell apart: its own infostate is the same in all.
-    """
+    """Returns the best response's payoff summed over `worlds` `{hands: reach}`."""
     worlds = {hands: reach for hands, reach in worlds.items() if reach > 0}
     if not worlds:
       return 0.0
@@ -270,12 +256,7 @@ class Referee:
     return reach
 
   def cfr(self, num_iterations, *, linear, follow=None):
-    """Yields a `Step` after each player's update, player 0 first.
-
-    The k-th regrets of a player weigh k (Linear CFR) or 1, the policy after its k-th update
-    k + 1 or 1, its k-th root values k or 1. With `follow`, a list of policies, the step after
-    update t is still the referee's own answer, but the next one starts from `follow[t]`.
-    """
+    """Yields a `Step` after each player's update, player 0 first."""
     power = 1 if linear else 0
     policy = self.uniform()
     reach = [self.own_reach(policy, p) for p in (0, 1)]
@@ -314,15 +295,8 @@ class Referee:
       yield Step(matched, average, values / np.maximum(weights, 1)[:, None], decided)
 
 
-# Between dicts and arrays on a tree.
-
-
 def tree_edges(tree, root=()):
-  """Returns (node, infostate there, infoset, move) of each edge of `tree` and infostate.
-
-  Histories are those of the whole game; `root` is the one of the tree's root. Infostates that
-  the rules make impossible are left out.
-  """
+  """Returns (node, infostate there, infoset, move) of each edge of `tree` and infostate."""
   parents, kinds, actions = (np.asarray(x).tolist() for x in (tree.parent, tree.kind, tree.action))
   histories, found = [tuple(root)], []
   for node in range(1, tree.num_nodes):
@@ -342,10 +316,7 @@ def tree_edges(tree, root=()):
 
 
 def to_array(tree, policy, root=()):
-  """Returns a dict policy as an array `[N, H]` on `tree`, one where there is no choice.
-
-  Infosets that the policy does not know, because no two infostates meet there, are uniform.
-  """
+  """Returns a dict policy as an array `[N, H]` on `tree`, one where there is no choice."""
   array, edges = np.ones((tree.num_nodes, tree.num_infostates)), tree_edges(tree, root)
   num_moves = collections.Counter(infoset for _, _, infoset, _ in edges)
   for node, infostate, infoset, move in edges:
@@ -364,10 +335,7 @@ def from_array(edges, array):
 
 
 def worst_difference(edges, array, policy, infosets=None):
-  """Returns the largest difference between an array policy and a dict policy.
-
-  Only `infosets` count, by default all that the dict knows.
-  """
+  """Returns the largest difference between an array policy and a dict policy."""
   infosets = policy.keys() if infosets is None else infosets
   theirs = from_array(edges, array)
   return max((abs(theirs[i][m] - p) for i in infosets for m, p in policy[i].items()), default=0.0)

@@ -1,11 +1,13 @@
 """Fixtures that every test file may use, and the seconds of each file at the end of a run."""
 
 import collections
+import contextlib
 import gc
 import os
 import signal
 import sys
 from pathlib import Path
+from unittest import mock
 
 import jax
 import pytest
@@ -89,6 +91,20 @@ def accelerator(monkeypatch):
   jax.clear_caches()
   yield
   jax.clear_caches()
+
+
+@pytest.fixture
+def own_registry(monkeypatch):
+  """Keeps parts of its own that a page or a module adds from other tests."""
+  import games.game
+  from rebel_jax.config import allowed
+  from rebel_jax.training import targets
+
+  monkeypatch.setattr(targets, "TARGETS", targets.TARGETS)
+  with contextlib.ExitStack() as stack:
+    for known in (games.game._REGISTRY, *allowed._KINDS.values()):
+      stack.enter_context(mock.patch.dict(known))
+    yield
 
 
 @pytest.fixture

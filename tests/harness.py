@@ -10,8 +10,8 @@ import pytest
 from jax import lax
 
 import games
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers import loop
+from solvers.sweeps import join_levels, make_problem, split_levels
 from tests.random_game import RandomGame
 
 # Small instances that are enumerated history by history: game, parameters, root.
@@ -44,10 +44,7 @@ def make_case(name):
 
 
 def jitter_payoffs(game, seed=0):
-  """Gives `game` payoffs without ties, in place: no two moves are worth exactly the same.
-
-  Between moves of equal value rounding decides, and two correct programs may then part.
-  """
+  """Gives `game` payoffs without ties, in place: no two moves are worth exactly the same."""
   rng = np.random.default_rng(seed)
   tables = np.asarray(game.payoffs(), float)
   tables = tables + rng.normal(scale=0.3, size=tables.shape)
@@ -78,14 +75,7 @@ fast_to_compile = functools.partial(jax.jit, compiler_options={"xla_backend_opti
 
 @functools.partial(fast_to_compile, static_argnames=("algorithm", "leaf_values"))
 def run(tree, beliefs, num_updates, averaging=None, params=None, *, algorithm, leaf_values=None):
-  """Runs `algorithm` for `num_updates`, player 0 first, as `solve` does.
-
-  `num_updates` is traced, and so is `averaging` if it is given to replace the algorithm's own
-  (fictitious play only): one program then serves many tests.
-
-  Returns:
-    Current policy and average policy, `[N, H]`, and root values `[P, H]`.
-  """
+  """Runs `algorithm` for `num_updates`, player 0 first, as `solve` does."""
   tree = jax.tree.map(jnp.asarray, tree)
   if averaging is not None:
     algorithm = dataclasses.replace(algorithm, averaging=averaging)
@@ -105,3 +95,24 @@ def run(tree, beliefs, num_updates, averaging=None, params=None, *, algorithm, l
     join_levels(algorithm.average_policy(problem, state)),
     algorithm.root_values(problem, state),
   )
+
+
+@functools.partial(fast_to_compile, static_argnames=("pairs", "algorithm", "leaf_values"))
+def iterates(tree, beliefs, params, policy=None, *, pairs, algorithm, leaf_values):
+  """Returns current and average policies `[pairs, N, H]` before each pair of updates."""
+  tree = jax.tree.map(jnp.asarray, tree)
+  problem = make_problem(tree, beliefs)
+
+  def observe(j, problem, state, seen):
+    policies = algorithm.current_policy(problem, state), algorithm.average_policy(problem, state)
+    return tuple(x.at[j].set(join_levels(y)) for x, y in zip(seen, policies))
+
+  return loop.run(
+    problem,
+    algorithm,
+    functools.partial(leaf_values, params) if tree.depth_limited else None,
+    2 * pairs,
+    policy=None if policy is None else split_levels(tree, policy),
+    observe=observe,
+    carry=(jnp.zeros((pairs, tree.num_nodes, tree.num_infostates), tree.dtype),) * 2,
+  ).carry

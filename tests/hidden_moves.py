@@ -8,7 +8,7 @@ from jax import lax
 
 import solvers
 from solvers import loop
-from solvers.growing.insertion.problem import inserted_problem, with_hidden_moves
+from solvers.growing.insertion.problem import inserted_problem
 from solvers.growing.insertion.tree import insert, plant
 from solvers.sweeps.levels import join_levels
 from tests import harness
@@ -28,14 +28,7 @@ def whole_tree(game, state, possible, capacity):
 
 
 class Solved:
-  """What simultaneous CFR+ finds in a whole tree, and what answers to it are worth.
-
-  Attributes:
-    tree: the nodes.
-    root_values: `[P, H]`.
-    policy: `[C, M, H]` on average.
-    best: `[P]` what each player gets that responds best to it.
-  """
+  """What simultaneous CFR+ finds in a whole tree, and what answers to it are worth."""
 
   def __init__(self, game, beliefs, updates, *, state=None, possible=None, capacity=200):
     state = game.initial_state() if state is None else state
@@ -48,7 +41,7 @@ class Solved:
 
 @functools.partial(harness.fast_to_compile, static_argnames="game")
 def _solve(game, tree, beliefs, num_iterations):
-  problem = with_hidden_moves(inserted_problem(tree, beliefs))
+  problem = inserted_problem(tree, beliefs)
   algorithm = solvers.cfr_plus(averaging=1, alternating=False)
   nothing = jnp.zeros((tree.capacity, game.num_infostates))
   end = loop.run(problem, algorithm, lambda query: nothing, num_iterations)

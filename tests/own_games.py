@@ -53,10 +53,7 @@ def own_tree(game, state, own=None):
 
 
 def by_path(tree, burn, *, before_burn=False):
-  """Returns the nodes of a tree by the actions that lead to them, burnt cards skipped.
-
-  Of the two nodes where a card is burnt it is the one after that, or before.
-  """
+  """Returns the nodes of a tree by the actions that lead to them, burnt cards skipped."""
   tree = jax.tree.map(np.asarray, tree)
   nodes = {tree.history(n): n for n in range(tree.num_nodes) if tree.kind[n] != PADDING}
   for path in [path for path in nodes if path and path[-1] == burn]:

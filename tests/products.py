@@ -1,8 +1,4 @@
-"""Products of a program, and a program's results where devices round the factors of products.
-
-NVIDIA's GPUs round them to TensorFloat-32, which has 10 bits, unless a product asks for the highest
-precision; a CPU never does.
-"""
+"""Products of a program, and a program's results where devices round the factors of products."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

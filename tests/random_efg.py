@@ -1,9 +1,4 @@
-"""Random extensive-form games of perfect recall, in Gambit's format, to try the bridge on.
-
-Who moves, what is dealt and who sees how much of an action are drawn at random, so that games
-come out with hidden moves, moves seen in part, private and public chance at any time, and
-players who cannot tell whose turn it is.
-"""
+"""Random extensive-form games of perfect recall, in Gambit's format, to try the bridge on."""
 
 import random
 
@@ -13,15 +8,7 @@ _CHANCE = 2
 def random_efg(
   seed: int, *, depth: int = 5, actors=(0, 1, _CHANCE), blind: float = 0.3, ties: bool = True
 ) -> str:
-  """Returns a game that ends after at most `depth` actions.
-
-  Args:
-    seed: the same seed gives the same game.
-    depth: an action more often ends the game as the depth is approached.
-    actors: who may move.
-    blind: how often a player learns nothing of an action, not even that it was taken.
-    ties: whether payoffs are whole numbers, among which moves are often worth the same.
-  """
+  """Returns a game that ends after at most `depth` actions."""
   rng = random.Random(seed)
   infosets: tuple[dict, dict] = ({}, {})
   lines = ['EFG 2 R "random" { "0" "1" } ""']

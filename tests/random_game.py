@@ -9,14 +9,7 @@ _MAX_ACTIONS = 3
 
 
 class RandomGame(Game):
-  """A game drawn from a seed, a public state being the index of a public node.
-
-  Actors, numbers of actions and payoffs are random. Players' moves may be partly hidden, chance
-  may deal cards to either player at any time or exclude infostates for good, moves may be legal
-  for some infostates only, and infostates are renumbered on the way. Every node has its own
-  table of pair weights, random but for the sums that make it consistent: nature's probability
-  of what a pair of infostates becomes is its share of the weights.
-  """
+  """A game drawn from a seed, a public state being the index of a public node."""
 
   name = "random_game"
   num_actions = _MAX_ACTIONS

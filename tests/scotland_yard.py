@@ -1,10 +1,7 @@
-"""Scotland Yard on stations in plain Python: a referee that shares nothing with the game's rules.
+"""Scotland Yard on stations in plain Python, which shares nothing with the rules on paths."""
 
-Mr. X is here described by its station alone. Paths that end at one station have the same future and
-nobody else tells them apart, so values, best responses and equilibria are those of the game on
-paths; CFR keeps its guarantee in such games, too (Lanctot, Gibson, Burch, Zinkevich and Bowling
-2012). One kind of transport, and nobody runs out of cards. Stations have the map's numbers.
-"""
+# Paths that end at one station have one future and look alike, so values and best responses are
+# those of the game on paths, and CFR keeps its guarantee (Lanctot et al. 2012).
 
 import dataclasses
 from collections import defaultdict
@@ -16,30 +13,16 @@ from scipy.sparse import coo_matrix
 
 @dataclasses.dataclass
 class Node:
-  """A public history.
-
-  Attributes:
-    mover: "mister_x", "detective", "look" or "end".
-    maybe: the stations where Mr. X may be.
-    moves: where Mr. X goes from each of them, if it moves.
-    children: by the name of the public action.
-    payoff: to Mr. X at the end.
-    regrets, sums: of CFR, by station of Mr. X, None for the detectives.
-  """
+  """A public history."""
 
   mover: str
   maybe: frozenset[int]
   moves: dict[int, list[int]] = dataclasses.field(default_factory=dict)
   children: dict[str, "Node"] = dataclasses.field(default_factory=dict)
   payoff: int = 0
-  regrets: dict = dataclasses.field(default_factory=dict)
-  sums: dict = dataclasses.field(default_factory=dict)
 
   def count(self) -> int:
     return 1 + sum(child.count() for child in self.children.values())
-
-  def options(self, station) -> list:
-    return self.moves[station] if self.mover == "mister_x" else list(self.children)
 
   def rows(self):
     """Returns whose choices there are here: stations of Mr. X, or None for the detectives."""
@@ -125,11 +108,7 @@ def best_response_values(root: Node, policy: dict) -> np.ndarray:
 
 
 def game_value(root: Node) -> float:
-  """Returns what Mr. X expects in equilibrium, by linear programming.
-
-  Variables are Mr. X's reach of each station at each public history, by its own moves, how much
-  of it goes where, and what the detectives leave of each history.
-  """
+  """Returns what Mr. X expects in equilibrium, by linear programming."""
   names: dict = {}
   equal, least = [], []  # sums that are zero, and sums that are at most zero
 

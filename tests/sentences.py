@@ -1,4 +1,6 @@
-"""What calls that are refused say."""
+"""Calls that are refused in one sentence."""
+
+import re
 
 import pytest
 
@@ -11,3 +13,28 @@ def sentence_of(call, *args, **options) -> str:
   assert sentence.strip()
   assert "\n" not in sentence
   return sentence
+
+
+def refused(*cases):
+  """Returns a test of pairs of a call and what its sentence holds."""
+
+  @pytest.mark.parametrize(("call", "message"), cases, ids=[message for _, message in cases])
+  def test(call, message):
+    assert re.search(message, sentence_of(call))
+
+  return test
+
+
+def run(capsys, main, *arguments):
+  """Returns what a command prints on standard output and on standard error, and its exit code."""
+  code = main([str(x) for x in arguments])
+  return *capsys.readouterr(), code
+
+
+def error_of(capsys, main, *arguments, code=2):
+  """Returns the one line in which a command refuses its arguments."""
+  out, err, found = run(capsys, main, *arguments)
+  assert (out, found) == ("", code), err
+  assert err.startswith("error: ")
+  assert err.count("\n") == 1
+  return err

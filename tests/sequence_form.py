@@ -1,8 +1,4 @@
-"""The value of an OpenSpiel game by linear programming: a referee that shares nothing with ours.
-
-Koller, Megiddo and von Stengel (1996): player 0's realisation plan x maximises what it gets
-against the best reply, whose dual variables are one for each of player 1's information states.
-"""
+"""The value of an OpenSpiel game by linear programming: a referee that shares nothing with ours."""
 
 import numpy as np
 from scipy.optimize import linprog

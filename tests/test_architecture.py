@@ -11,8 +11,7 @@ import pytest
 
 import solvers
 from docs.cells import as_markdown
-from rebel_jax.config import allowed
-from rebel_jax.config.config import KINDS, Config
+from rebel_jax.config import KINDS, Config, allowed
 from solvers.contrib import __all__ as contrib_names
 
 ROOT = Path(__file__).parent.parent
@@ -22,46 +21,16 @@ LAYERS = ("games", "solvers", "rebel_jax")
 # package's own `__init__` may import all of them.
 ROOMS = {
   "solvers": [
-    "half",
-    "native",
-    "tuning",
-    "sweeps",
-    "validation",
-    "xla",
-    "leaf_values",
-    "algorithms",
-    "loop",
-    "metrics",
-    "solve_boards",
-    "solve",
-    "exact_leaf_values",
-    "search",
-    "resolving",
-    "growing",
-    "contrib",
+    "half", "native", "tuning", "sweeps", "validation", "xla", "leaf_values", "algorithms",
+    "loop", "metrics", "solve_boards", "solve", "exact_leaf_values", "search", "resolving",
+    "growing", "contrib",
   ],
   "rebel_jax": [
-    "networks",
-    "config",
-    "devices",
-    "training",
-    "checkpoints",
-    "evaluation",
-    "agents",
-    "tables",
-    "open_spiel",
-    "runs",
-    "spots",
-    "flags",
-    "evaluate",
-    "match",
-    "play",
-    "spot",
-    "acpc",
-    "acpc_dealer",
-    "train",
+    "networks", "config", "devices", "training", "checkpoints", "evaluation", "agents", "tables",
+    "open_spiel", "runs", "spots", "flags", "evaluate", "match", "play", "spot", "acpc",
+    "acpc_dealer", "train",
   ],
-}
+}  # fmt: skip
 QUESTIONS = [[word] for word in ("What", "How", "Where", "Which", "Who", "When")]
 STORY = re.compile(r"\b(nobody|whoever|whatever|told|found|Returns what|comes of)\b")
 
@@ -78,10 +47,7 @@ def modules_of(folder: Path) -> Modules:
 
 
 def imports_of(source: str, known: Iterable[str] = ()) -> set[str]:
-  """Returns the names of the modules that a module imports, for types alone too and anywhere in it.
-
-  `from a import b` is an import of `a.b` if that is among the `known` modules, else of `a`.
-  """
+  """Returns the modules that a module imports: `a.b` of `from a import b` if `known`, else `a`."""
   found = set()
   for node in ast.walk(ast.parse(source)):
     if isinstance(node, ast.Import):
@@ -108,11 +74,7 @@ def upward_imports(layer: str, source: str) -> set[str]:
 
 
 def upward_rooms(layer: str, graph: Mapping[str, set[str]]) -> set[tuple[str, str]]:
-  """Returns the imports between rooms of `layer` that point up its list of rooms.
-
-  Raises:
-    ValueError: a room is not in the list.
-  """
+  """Returns the imports between rooms of `layer` that point up its list of rooms."""
 
   def rank(module: str) -> int:
     parts = module.split(".")

@@ -1,27 +1,19 @@
-"""Runs every Python block of the README, docs/ and notebooks, and looks up the code they name.
-
-The blocks of a page run in order in one namespace. A block marked `text` right after one marked
-`python` is what the latter prints, numbers to the digits shown give or take one in the last.
-"""
+"""Runs every Python block of the README, docs/ and notebooks, and looks up the code they name."""
 
 import ast
 import contextlib
-import dataclasses
 import importlib.util
 import inspect
 import io
 import re
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
-import games.game
 import rebel_jax
 from docs.cells import as_markdown
-from rebel_jax.config import allowed
 from rebel_jax.config.presets import PRESETS
-from rebel_jax.training import targets
+from tests.golden import inventory
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
@@ -92,16 +84,6 @@ def pictures(monkeypatch):
   return shown
 
 
-@pytest.fixture
-def own_registry(monkeypatch):
-  """Keeps parts of its own that a page adds from other tests."""
-  monkeypatch.setattr(targets, "TARGETS", targets.TARGETS)
-  with contextlib.ExitStack() as stack:
-    for known in (games.game._REGISTRY, *allowed._KINDS.values()):
-      stack.enter_context(mock.patch.dict(known))
-    yield
-
-
 @pytest.mark.parametrize(
   "page",
   [pytest.param(p, marks=[pytest.mark.slow] * (p in SLOW_PAGES)) for p in PAGES],
@@ -136,10 +118,7 @@ def anchors(text: str) -> set[str]:
 
 
 def wrong_commands(text: str) -> list[str]:
-  """Returns modules and flags of a page's commands, and files, that do not exist.
-
-  A paragraph that names a commit tells of that commit's commands.
-  """
+  """Returns modules and flags of a page's commands, and files, that do not exist."""
   wrong = []
   for paragraph in re.split(r"\n\s*\n", text):
     if re.search(r"\bcommit `?[0-9a-f]{7}", paragraph):
@@ -151,11 +130,10 @@ def wrong_commands(text: str) -> list[str]:
       if importlib.util.find_spec(module) is None:
         wrong.append(module)
         continue
-      options = getattr(importlib.import_module(module), "Options", None)
-      if options is not None:
-        known = {field.name for field in dataclasses.fields(options)} | {"help"}
-        flags = (flag.replace("-", "_") for flag in re.findall(r"(?<!\S)--([a-z-]+)", rest))
-        wrong += [flag for flag in flags if flag.removeprefix("no_") not in known]
+      if hasattr(importlib.import_module(module), "main"):
+        known = {*inventory.flags_of(module), "help"}
+        flags = re.findall(r"(?<!\S)--([a-z-]+)", rest)
+        wrong += [flag for flag in flags if flag.removeprefix("no-") not in known]
   return wrong
 
 
@@ -212,7 +190,6 @@ def public_names() -> dict[str, list[str]]:
 
 
 def test_the_site_lists_every_package_that_has_public_names():
-  """`mkdocs build`, in `.ci/run`, checks that every name is rendered."""
   layers = ("games", "solvers", "rebel_jax")
   packages = [path.parent for x in layers for path in (ROOT / x).rglob("__init__.py")]
   public = [path for path in packages if "__all__ = [" in (path / "__init__.py").read_text()]

@@ -27,7 +27,6 @@ def test_what_is_missing_has_a_reason(missing):
 
 
 def test_reasons_are_of_what_is_missing(missing):
-  """A pattern that matches nothing is of something that came back, or that never was."""
   assert [x for x in GONE if not fnmatch.filter(missing, x)] == []
   assert all(isinstance(reason, str) and reason.endswith(".") for reason in GONE.values())
 

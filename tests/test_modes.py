@@ -1,7 +1,4 @@
-"""Modes of JAX that people switch on, over programs of every kind on the smallest games.
-
-Types, ranks and NaN are looked at together: each stops the program that is not right.
-"""
+"""Modes of JAX that people switch on, over programs of every kind on the smallest games."""
 
 import contextlib
 import functools
@@ -137,9 +134,6 @@ def test_control_doubles_are_what_programs_compute_with():
   for switches, dtype in (((), np.float32), ((doubles,), np.float64)):
     with modes(switches):
       assert golden.CASES["solve/kuhn/linear_cfr"].figures()["average_policy"].dtype == dtype
-
-
-# Checkpoints.
 
 
 @pytest.mark.parametrize("name", rebel_jax.pretrained())

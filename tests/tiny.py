@@ -5,6 +5,8 @@ import fcntl
 import functools
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -124,10 +126,17 @@ def trained(name: str = "tiny", config: Config = TINY) -> Path:
   return folder
 
 
-def with_devices(count: int) -> dict[str, str]:
-  """Returns the environment of a process that has so many CPU devices."""
-  flags = os.environ.get("XLA_FLAGS", "")
-  return os.environ | {"XLA_FLAGS": f"{flags} --xla_force_host_platform_device_count={count}"}
+def python(program: str, *arguments: object, devices: int | None = None, **variables: str) -> str:
+  """Returns what a program prints in a process of its own, which may have so many CPU devices."""
+  environment = {k: v for k, v in os.environ.items() if k != "JAX_NUM_CPU_DEVICES"}
+  environment |= {"PYTHONPATH": str(Path(__file__).parents[1])} | variables
+  if devices is not None:
+    flags = os.environ.get("XLA_FLAGS", "")
+    environment["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}"
+  command = [sys.executable, "-c", program, *map(str, arguments)]
+  done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+  assert done.returncode == 0, done.stderr
+  return done.stdout
 
 
 def rows(folder) -> list[dict]:

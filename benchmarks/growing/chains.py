@@ -1,10 +1,7 @@
-"""Which search continual re-solving may start from: Player of Games' chains, measured exactly.
+"""Exploitability of continual re-solving by what a search starts from (Player of Games' chains).
 
-`python -m benchmarks.growing.chains` prints one JSON line for each chain and number of updates: the
-exploitability of an agent that searches all of what is left at every decision, so that only the
-solver and the re-solving err, beside that of one solve of the whole game. With `--simulations`
-trees grow instead, from leaves worth nothing, which says what a network must add.
-
+Each decision's search is of the whole rest of the game, so that only the solver and the re-solving
+err, beside one solve of the whole game. With `--simulations` trees grow, from leaves worth nothing.
 An update is of both players: two of the project's iterations.
 """
 
@@ -92,7 +89,7 @@ def main(
 def show(game: str, **figures) -> None:
   """Prints a line."""
   rounded = {k: round(v, 5) if isinstance(v, float) else v for k, v in figures.items()}
-  timing.say({"benchmark": "chains", **timing.environment(), "game": game, **rounded})
+  timing.say("chains", game=game, **rounded)
 
 
 if __name__ == "__main__":

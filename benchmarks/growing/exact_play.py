@@ -1,17 +1,12 @@
-"""How often growing-tree CFR loses to exact play: `python -m benchmarks.growing.exact_play`.
+"""Results of growing-tree CFR against exact play, or with `--depth` a player that looks ahead.
 
-With `--depth` the other player looks so many plies ahead instead, as alpha-beta does, which is
-possible in games whose states cannot be enumerated; both then begin with a random move each.
-
-Leaves are worth nothing unless a checkpoint is given, so that a search sees only the ends of the
-game that it reaches; with one, leaves and priors are its network's, and searches those of its run
-but for their lengths. Each game's searches are made anew at each of its moves, all games side by
-side.
+The latter is possible where states cannot be enumerated; both then begin with a random move each.
+Leaves are worth nothing, or what a checkpoint's network says, with its run's searches but for their
+lengths. Each search is made anew, all games side by side.
 """
 
 import dataclasses
 import functools
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,29 +21,21 @@ from games import TERMINAL, Game, TicTacToe
 from rebel_jax.checkpoints import checkpoint as checkpoints
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.setup import make_search, make_state_network
-from solvers.growing.states import StateFunction
-from solvers.metrics.histories import minimax, payoff_of
+from solvers.metrics import minimax, payoff_of
 
 Values = Callable[[np.ndarray], np.ndarray]
 _RANDOM_PLIES = 2  # before a player that looks ahead, for else both would repeat one game
 
 
 class Played(NamedTuple):
-  """Games of a search against exact play.
-
-  Attributes:
-    won, drawn, lost: how many.
-    moves: how many the search made.
-    mistakes: how many of these gave some of the state's value away, as the other player knows it.
-    seconds: for the searches, compilation included.
-  """
+  """Games of a search against exact play."""
 
   won: int
   drawn: int
   lost: int
-  moves: int
-  mistakes: int
-  seconds: float
+  moves: int  # of the search
+  mistakes: int  # moves that gave some of the state's value away, as the other player knows it
+  seconds: float  # of the searches, compilation included
 
 
 def play_exactly(
@@ -60,22 +47,12 @@ def play_exactly(
   number: int,
   seed: int = 0,
   random_plies: int = 0,
-  network: StateFunction | None = None,
+  network: solvers.StateFunction | None = None,
   params: Any = None,
 ) -> Played:
-  """Plays `number` games, the search as player `seat`, which makes its likeliest move.
-
-  Args:
-    game: of perfect information.
-    value_of: what states `[..., S]` are worth to player 0, such as `minimax(game).value_of`; the
-      other player takes any move of the best value, equally often.
-    search: settings of every search.
-    seat: 0 or 1.
-    number: of games, all searched side by side.
-    seed: of searches and of the other player.
-    random_plies: how many of the first moves are random.
-    network, params: as for `solvers.gt_cfr`.
-  """
+  """Plays `number` games, the search as player `seat`, which makes its likeliest move."""
+  # `value_of` `[..., S]`: worth to player 0; the other player takes any move of the best, equally
+  # often.
   rng = np.random.default_rng(seed)
 
   @jax.jit
@@ -105,10 +82,10 @@ def play_exactly(
     if ply < random_plies:
       policy = np.where(alive[:, None], legal, best)
     if ours.any():
-      started = time.perf_counter()
       keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), ply), number)
-      likeliest = np.asarray(policy_at(jnp.asarray(states), keys, params)).argmax(axis=1)
-      seconds += time.perf_counter() - started
+      once = functools.partial(policy_at, jnp.asarray(states), keys, params)
+      searched, took, _ = timing.timed(once)
+      likeliest, seconds = np.asarray(searched).argmax(axis=1), seconds + took
       policy = np.where(ours[:, None], np.eye(game.num_actions)[likeliest], policy)
     policy = policy / policy.sum(axis=1, keepdims=True)
     chosen = np.array([rng.choice(game.num_actions, p=row) for row in policy])
@@ -161,17 +138,16 @@ def main(
         network=network,
         params=params,
       )
-      row = {
-        "benchmark": "exact_play",
-        **timing.environment(),
-        "game": game.name,
-        "simulations": number,
-        "children": search.children,
-        "checkpoint": checkpoint,
-        "depth": depth,
-        "seat": seat,
-      }
-      timing.say(row | played._asdict())
+      timing.say(
+        "exact_play",
+        game=game.name,
+        simulations=number,
+        children=search.children,
+        checkpoint=checkpoint,
+        depth=depth,
+        seat=seat,
+        **played._asdict(),
+      )
 
 
 if __name__ == "__main__":

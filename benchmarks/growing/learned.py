@@ -1,13 +1,8 @@
-"""How exploitable agents are whose searches grow trees, while their network learns.
+"""Exploitability of agents whose searches grow trees, while their network learns.
 
-`python -m benchmarks.growing.learned` trains a preset and prints a JSON line for each of several
-moments and settings of the searches: what an evaluation says of agents of several seeds, which is
-exact exploitability where the game's public histories can be written out (Player of Games, figure
-7a with `--preset pog_leduc`; 7b with `--preset pog_glasses`, on edges that are ours).
-`--draw FILE.png --lines FILE...` draws such lines instead: means, and ribbons from the least to the
-most.
-
-A setting is simulations of a search, and simulations for each update of both players: `100,1`.
+Trains a preset and prints a JSON line for each of several moments and settings of the searches
+(Player of Games, figure 7a with `--preset pog_leduc`; 7b with `--preset pog_glasses`, on edges that
+are ours). `--draw FILE.png --lines FILE...` draws such lines: means, ribbons from least to most.
 """
 
 import time
@@ -16,30 +11,29 @@ from pathlib import Path
 import jax
 
 from benchmarks import timing
-from benchmarks.figures import picture, read_rows
+from benchmarks.figures import panels, read_rows
 from benchmarks.measurements import Run
 from rebel_jax import devices
 from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training.loop import MOST_STEPS
 from rebel_jax.training.setup import make_search
-from solvers import GTCFR
 
 BENCHMARK = "growing_learned"
 SETTINGS = ("10,1", "10,0.1", "30,1", "100,1", "300,1")
 
 
-def parse_setting(text: str) -> GTCFR:
+def parse_setting(text: str) -> tuple[int, float]:
   """Reads `SIMULATIONS,PER_UPDATE`."""
   simulations, per_update = text.split(",")
-  return GTCFR(simulations=int(simulations), per_update=float(per_update))
+  return int(simulations), float(per_update)
 
 
 def ribbons(files: tuple[Path, ...], path: Path) -> None:
   """Draws a ribbon for each setting against the questions that were solved."""
   rows = read_rows(files, BENCHMARK)
   settings = dict.fromkeys((row["simulations"], row["per_update"]) for row in rows)
-  with picture(path) as axes:
+  with panels(1, path) as (_, (axes,)):
     for simulations, per_update in settings:
       own = [r for r in rows if (r["simulations"], r["per_update"]) == (simulations, per_update)]
       at, ends = [row["solves"] for row in own], ("mean", "min", "max")
@@ -94,14 +88,14 @@ def main(
   devices.share_cores(config)
   devices.enable_cache()
   run = Run(config)
-  evaluators = []
   measured = config.replace(eval_playthroughs=seeds, final_playthroughs=final_seeds)
-  for search in searches:
-    asked = make_search(
-      config, evaluation=True, simulations=search.simulations, per_update=search.per_update
+  evaluators = [
+    ChainEvaluator(
+      measured, game=run.setup.game, ground=run.setup.table,
+      search=make_search(config, evaluation=True, simulations=x, per_update=y),
     )
-    made = ChainEvaluator(measured, game=run.setup.game, ground=run.setup.table, search=asked)
-    evaluators.append(made)
+    for x, y in searches
+  ]  # fmt: skip
   trained = 0.0
   for stage in range(stages + 1):
     until = round(config.num_steps * stage / stages)
@@ -114,17 +108,15 @@ def main(
     solved += (int(run.state.step) - before) * config.self_play.lanes
     params = jax.tree.map(lambda x: x.addressable_data(0), run.state.params)
     for evaluator in evaluators:
-      row = {
-        "benchmark": BENCHMARK,
-        **timing.environment(),
-        "preset": preset,
-        "devices": run.setup.mesh.devices.size,
-        "solves": int(run.state.solves),
-        "training_seconds": round(trained, 1),
-        "searches_per_second": round(solved / seconds, 1),  # the first stage compiles, too
+      timing.say(
+        BENCHMARK,
+        preset=preset,
+        devices=run.setup.mesh.devices.size,
+        solves=int(run.state.solves),
+        training_seconds=round(trained, 1),
+        searches_per_second=round(solved / seconds, 1),  # the first stage compiles, too
         **evaluator.measure(params, 0, final=stage == stages).row,
-      }
-      timing.say(row)
+      )
 
 
 if __name__ == "__main__":

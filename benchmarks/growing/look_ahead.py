@@ -14,22 +14,9 @@ _SOONER = 0.99  # what an end is worth a ply later, so that wins come soon and l
 
 
 def look_ahead(game: Game, depth: int) -> Callable[[np.ndarray], np.ndarray]:
-  """Returns what computes what states are worth to player 0 if both look `depth` plies ahead.
-
-  What is neither won nor lost in as many plies counts 0. Alpha-beta finds the same values by
-  looking at fewer states; these are looked at side by side, `num_actions ** depth` for each.
-
-  Args:
-    game: the rules, with one infostate a player and no chance.
-    depth: plies, 0 for ends alone.
-
-  Returns:
-    A function from states `[..., S]` to values `[...]`.
-
-  Raises:
-    TypeError: `game` is something else.
-    ValueError: the game has chance or private information, or `depth` is not allowed.
-  """
+  """Returns values `[...]` to player 0 of states `[..., S]`, if both look `depth` plies ahead."""
+  # What is neither won nor lost in as many plies counts 0. Alpha-beta has the same values by
+  # looking at fewer states; these are looked at side by side, `num_actions ** depth` for each.
   check_perfect(game)
   plies = validation.check_integer("depth", depth, least=0)
   actions = jnp.arange(game.num_actions)

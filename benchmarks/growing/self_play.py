@@ -1,14 +1,10 @@
 """Searches a second of self-play by searches that grow trees, and the memory that a step takes.
 
-`python -m benchmarks.growing.self_play` prints a JSON line: searches of play and of questions
-together, in steps after the first few, in which games all begin, a second and a second of one
-core's work, which other programs disturb less; and the bytes that a lane holds from one step to the
-next. The network is fresh: what a search costs hardly depends on what it
-knows.
+Searches of play and of questions together, after the first steps, in which games all begin, a
+second and a second of one core's work; and bytes of a lane. The network is fresh.
 """
 
 import statistics
-import time
 
 import jax
 
@@ -42,30 +38,21 @@ def main(
   devices.share_cores(config)
   play = play_only(config)
   held = sum(x.nbytes for x in jax.tree.leaves(play.state.lanes) if hasattr(x, "nbytes"))
-  start = time.perf_counter()
-  play.take(1)
-  first = time.perf_counter() - start
+  _, first, _ = timing.timed(lambda: play.take(1))
   play.take(warm_up)
-  rates, by_core = [], []
-  for _ in range(repeats):
-    start, worked = time.perf_counter(), time.process_time()
-    searches = steps * lanes + play.take(steps)
-    rates.append(searches / (time.perf_counter() - start))
-    by_core.append(searches / (time.process_time() - worked))
+  taken = [timing.timed(lambda: steps * lanes + play.take(steps)) for _ in range(repeats)]
+  rates, by_core = ([x[0] / x[i] for x in taken] for i in (1, 2))
   timing.say(
-    {
-      "benchmark": "growing_self_play",
-      **timing.environment(),
-      "preset": preset,
-      "devices": play.setup.mesh.devices.size,
-      "lanes": lanes,
-      "simulations": search.simulations,
-      "per_update": search.per_update,
-      "searches_per_second": round(statistics.median(rates), 1),
-      "searches_per_core_second": round(statistics.median(by_core), 1),
-      "bytes_per_lane": round(held / lanes),
-      "first_call_seconds": round(first, 1),
-    }
+    "growing_self_play",
+    preset=preset,
+    devices=play.setup.mesh.devices.size,
+    lanes=lanes,
+    simulations=search.simulations,
+    per_update=search.per_update,
+    searches_per_second=round(statistics.median(rates), 1),
+    searches_per_core_second=round(statistics.median(by_core), 1),
+    bytes_per_lane=round(held / lanes),
+    first_call_seconds=round(first, 1),
   )
 
 

@@ -1,14 +1,9 @@
 """Ships a trained network: measures it by the paper's measure and writes its two small files.
 
-`python -m benchmarks.maintenance.pretrained RUN NAME` measures the newest checkpoint of a run
-(1,024 playthroughs of 1,024 iterations unless told otherwise; of whole hold'em, what it wins in so
-many hands), or takes what the run measured at its end (`--own`), writes
-`rebel_jax/pretrained/NAME` and prints a JSON line.
-`rebel_jax.load_pretrained(NAME)` reads it. A network that comes with the package is measured again
-where RUN is its name, with `--algorithm` as an agent that searches otherwise.
+`python -m benchmarks.maintenance.pretrained RUN NAME` writes `rebel_jax/pretrained/NAME`. A network
+of the package is measured again where RUN is its name, with `--algorithm` searching otherwise.
 """
 
-import dataclasses
 import shlex
 from pathlib import Path
 from typing import Any
@@ -16,6 +11,7 @@ from typing import Any
 import tyro
 
 import rebel_jax
+import solvers
 from benchmarks import timing
 from rebel_jax import devices, evaluate
 from rebel_jax.checkpoints import checkpoint
@@ -26,36 +22,6 @@ from rebel_jax.runs import metrics
 from rebel_jax.runs.display import Display
 
 _FOLDER = Path(rebel_jax.__file__).parent / "pretrained"
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Measure a run's network and ship it with the package."""
-
-  run: tyro.conf.Positional[str]
-  """Folder of the run, or the name of a network that comes with the package."""
-  name: tyro.conf.Positional[str]
-  """Name to ship it under."""
-  playthroughs: int = 1024
-  """Playthroughs to average."""
-  iterations: int = 1024
-  """Iterations of each search; one player's update is one."""
-  seed: int = 0
-  """Seed of the playthroughs."""
-  trajectories: int | None = None
-  """Trajectories of the first search, as of `python -m rebel_jax.evaluate`; None for one."""
-  keep: str | None = None
-  """File that keeps the playthroughs sampled so far, as of `python -m rebel_jax.evaluate`."""
-  seeds: int | None = None
-  """Agents to measure, where searches grow trees."""
-  lbr_hands: int = 0
-  """Hands that local best response plays, where a game is too large for exploitability."""
-  algorithm: str | None = None
-  """What the agent is to search with; None for what the run's configuration says."""
-  command: str | None = None
-  """What trained it, if that was not one command with the run's settings."""
-  own: bool = False
-  """Take the run's own last evaluation instead of measuring again."""
 
 
 def command_of(config: Config) -> str:
@@ -74,11 +40,7 @@ def command_of(config: Config) -> str:
 
 
 def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
-  """Returns what the run measured of its newest checkpoint, with the settings it used.
-
-  Raises:
-    SystemExit: it measured nothing there.
-  """
+  """Returns the run's own measures of its newest checkpoint, with the settings it used."""
   config, search = policy.config, policy.config.rebel
   row = metrics.read_metrics(run)[-1]
   if row["step"] != policy.about["step"] or row.get("exploitability") is None:
@@ -92,23 +54,49 @@ def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
   }
 
 
-def main(options: Options) -> None:
-  """Measures, exports and prints."""
+def main(
+  run: tyro.conf.Positional[str],
+  name: tyro.conf.Positional[str],
+  playthroughs: int = 1024,
+  iterations: int = 1024,
+  seed: int = 0,
+  trajectories: int | None = None,
+  keep: str | None = None,
+  seeds: int | None = None,
+  lbr_hands: int = 0,
+  algorithm: str | None = None,
+  command: str | None = None,
+  own: bool = False,
+) -> None:
+  """Measure a run's network and ship it with the package.
+
+  Args:
+    run: Folder of the run, or the name of a network that comes with the package.
+    name: Name to ship it under.
+    playthroughs: Playthroughs to average.
+    iterations: Iterations of each search; one player's update is one.
+    seed: Seed of the playthroughs.
+    trajectories: Trajectories of the first search, as of `python -m rebel_jax.evaluate`; None for
+      one.
+    keep: File that keeps the playthroughs sampled so far, as of `python -m rebel_jax.evaluate`.
+    seeds: Agents to measure, where searches grow trees.
+    lbr_hands: Hands that local best response plays, where a game is too large for exploitability.
+    algorithm: What the agent is to search with; None for what the run's configuration says.
+    command: What trained it, if that was not one command with the run's settings.
+    own: Take the run's own last evaluation instead of measuring again.
+  """
   devices.enable_cache()
-  policy = checkpoint.load(options.run)
-  if options.algorithm is not None:
-    if options.own:
-      raise SystemExit(f"algorithm={options.algorithm!r} is not allowed with --own")
-    timing.make_algorithm("algorithm", options.algorithm)
-    policy = policy._replace(config=policy.config.replace(eval_algorithm=options.algorithm))
-  if options.own:
-    result = own_measure(options.run, policy)
-  else:
-    amounts = "playthroughs", "iterations", "seed", "seeds", "trajectories", "lbr_hands"
-    settings = {name: getattr(options, name) for name in (*amounts, "keep", "algorithm")}
-    result = evaluate.measure(
-      evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
-    )
+  policy = checkpoint.load(run)
+  if algorithm is not None:
+    if own:
+      raise SystemExit(f"algorithm={algorithm!r} is not allowed with --own")
+    solvers.make_algorithm(algorithm)
+    policy = policy._replace(config=policy.config.replace(eval_algorithm=algorithm))
+  asked = evaluate.Options(
+    checkpoint=run, playthroughs=playthroughs, iterations=iterations, seed=seed, seeds=seeds,
+    trajectories=trajectories, lbr_hands=lbr_hands, keep=keep, algorithm=algorithm,
+  )  # fmt: skip
+  result = own_measure(run, policy) if own else evaluate.measure(asked, Display(stderr=True))
   config = policy.config
   kept: tuple[str, ...] = ("exploitability", "playthroughs", "iterations", "algorithm", "depth")
   if "exploitability_mean" in result:
@@ -121,16 +109,16 @@ def main(options: Options) -> None:
     kept = (*won, "hands", "iterations", "algorithm")
   about = {
     "measured": {name: result[name] for name in (*kept, "seed")},
-    "command": options.command
+    "command": command
     or policy.about.get("command")
     or f"{command_of(config)} --num-devices {policy.about['num_devices']}",
     **{name: policy.about[name] for name in ("step", "examples", "seconds", "environment")},
   }
   shipped = checkpoint.Policy(config, policy.params, {})
-  folder = checkpoint.export(shipped, _FOLDER / options.name, about)
+  folder = checkpoint.export(shipped, _FOLDER / name, about)
   size = sum(path.stat().st_size for path in folder.iterdir())
-  timing.say({"benchmark": "pretrained", "name": options.name, "bytes": size} | result)
+  timing.say("pretrained", **{"name": name, "bytes": size} | result)
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -1,14 +1,11 @@
-"""Which size of bet is best (thesis, section 4.2): grids, optimisers, and regrets carried over.
+"""The best size of a bet (thesis, section 4.2): grids, optimisers, and regrets carried over.
 
-  python -m benchmarks.studies.bet_sizes leduc      41 second bets, and optima from three starts
-  python -m benchmarks.studies.bet_sizes narrowing  the thesis's Algorithm 3 on the same
-  python -m benchmarks.studies.bet_sizes transfer   bets of 2 and 4 as the start for 2.1 and 4.1
-  python -m benchmarks.studies.bet_sizes river      what a river is worth by the size of the bet
-
-An iteration is one player's update. Prints JSON lines; `--picture FILE` draws leduc's and river's.
+leduc      41 second bets, and optima from three starts
+narrowing  the thesis's Algorithm 3 on the same
+transfer   bets of 2 and 4 as the start for 2.1 and 4.1
+river      what a river is worth by the size of the bet
 """
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -20,8 +17,7 @@ import tyro
 
 import games
 import solvers
-from benchmarks import timing
-from benchmarks.figures import picture
+from benchmarks import figures, timing
 from games.poker import BetSizes
 from solvers import contrib
 
@@ -30,24 +26,6 @@ GRID = np.arange(3.0, 13.01, 0.25)
 STARTS = (3.0, 6.0, 12.0)
 STARTS_OF_BOTH = ((2.0, 4.0), (4.0, 2.0), (4.0, 8.0))
 _LIMITS = (0.5, 14.0)
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Measure sizes of bets."""
-
-  part: tyro.conf.Positional[Literal["leduc", "narrowing", "transfer", "river"]]
-  """What to measure."""
-  iterations: int = 4096
-  """Updates of each solve; of transfer, before the sizes change."""
-  steps: int = 300
-  """Steps of narrowing."""
-  board: str = "3s7hTdKs2c"
-  """Of river."""
-  pot: int = 1000
-  """Of river, in chips."""
-  picture: Path | None = None
-  """Where leduc's or river's picture goes."""
 
 
 def leduc(*, both: bool) -> contrib.AffineTrees:
@@ -61,7 +39,7 @@ def leduc(*, both: bool) -> contrib.AffineTrees:
 
 
 def worth(trees: games.PublicTree, policies: jax.Array, player: int) -> np.ndarray:
-  """Returns what `player` expects in each of stacked trees under its policy: `[B]`."""
+  """Returns `player`'s expected payoff in each of stacked trees under its policy: `[B]`."""
   values = jax.vmap(lambda tree, policy: solvers.expected_values(tree, policy)[player])
   marginals = jax.vmap(lambda tree: solvers.root_marginals(tree, tree.prior)[player])
   return np.asarray((marginals(trees) * values(trees, policies)).sum(axis=1), float)
@@ -106,15 +84,10 @@ def narrow(
   rate: float = 50.0,
   power: float = 0.75,
 ) -> tuple[np.ndarray, float, int]:
-  """Optimises by Algorithm 3 of the thesis, K = `iterations`, alpha = `rate`, l(s) = s^`power`.
-
-  Two games lie around each parameter, closer at each step. Differences of their values are the
-  gradient, and what was learned of each is carried to its next place.
-
-  Returns:
-    The parameters, the mean of the last values, and how many iterations of each player were run
-    of all games together.
-  """
+  """Optimises by Algorithm 3 of the thesis: parameters, mean value, each player's iterations."""
+  # K = `iterations`, alpha = `rate`, l(s) = s^`power`. Two games lie around each parameter, closer
+  # at each step. Differences of their values are the gradient, and what was learned of each is
+  # carried to its next place.
   theta, total = np.array(start, float), 0
   points: dict[tuple[int, int], contrib.Transferable] = {}
   values: dict[tuple[int, int], float] = {}
@@ -166,27 +139,25 @@ def measure_transfer(iterations: int) -> Iterator[dict[str, Any]]:
       yield {"weight": name, "is": weighed, "iterations": more, "exploitability": float(error)}
 
 
-def measure_river(options: Options) -> Iterator[dict[str, Any]]:
+def measure_river(iterations: int, board: str, pot: int) -> Iterator[dict[str, Any]]:
   """Yields what the first to act wins, by the size of both players' first bet; raises are pots."""
   sizes = np.round(np.geomspace(0.2, 4.0, 14), 2)
   spots = [
     games.make(
-      "river_endgame_holdem", board=options.board, pot=options.pot, stack=20 * options.pot,
+      "river_endgame_holdem", board=board, pot=pot, stack=20 * pot,
       big_blind=2, bets=BetSizes((((float(size),), (1.0,)),), all_in=False, max_raises=2),
     )
     for size in sizes
   ]  # fmt: skip
   trees = games.stack_trees([games.build_public_tree(spot) for spot in spots])
-  solved = solvers.solve_batch(
-    trees, algorithm=solvers.discounted_cfr(), num_iterations=options.iterations
-  )
+  solved = solvers.solve_batch(trees, algorithm=solvers.discounted_cfr(), num_iterations=iterations)
   for size, chips in zip(sizes, worth(trees, solved.average_policy, 0)):
-    yield {"size": float(size), "percent_of_pot": round(100 * chips / options.pot, 4)}
+    yield {"size": float(size), "percent_of_pot": round(100 * chips / pot, 4)}
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
   """Draws value against size."""
-  with picture(path, (7, 4)) as axes:
+  with figures.panels(1, path, size=(7, 4)) as (_, (axes,)):
     if "size" in rows[0]:
       axes.plot(*zip(*((row["size"], row["percent_of_pot"]) for row in rows)), "o-", markersize=3)
       pots = "the first to act wins, % of the pot"
@@ -200,21 +171,37 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
       axes.set(xlabel="second bet, chips", ylabel="value to the second to act, chips")
 
 
-def main(options: Options) -> None:
-  """Measures a part and draws it."""
+def main(
+  part: tyro.conf.Positional[Literal["leduc", "narrowing", "transfer", "river"]],
+  iterations: int = 4096,
+  steps: int = 300,
+  board: str = "3s7hTdKs2c",
+  pot: int = 1000,
+  picture: Path | None = None,
+) -> None:
+  """Measure sizes of bets.
+
+  Args:
+    part: What to measure.
+    iterations: Updates of each solve; of transfer, before the sizes change.
+    steps: Steps of narrowing.
+    board: Of river.
+    pot: Of river, in chips.
+    picture: Where leduc's or river's picture goes.
+  """
   parts = {
-    "leduc": lambda: measure_leduc(options.iterations),
-    "narrowing": lambda: measure_narrowing(options.steps),
-    "transfer": lambda: measure_transfer(options.iterations),
-    "river": lambda: measure_river(options),
+    "leduc": lambda: measure_leduc(iterations),
+    "narrowing": lambda: measure_narrowing(steps),
+    "transfer": lambda: measure_transfer(iterations),
+    "river": lambda: measure_river(iterations, board, pot),
   }
   rows = []
-  for row in parts[options.part]():
+  for row in parts[part]():
     rows.append(row)
-    timing.say({"benchmark": f"bet_sizes.{options.part}", **timing.environment(), **row})
-  if options.picture is not None:
-    draw(rows, options.picture)
+    timing.say(f"bet_sizes.{part}", **row)
+  if picture is not None:
+    draw(rows, picture)
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -1,10 +1,8 @@
 """Leaves of several values: what more continuations gain (Figure 5.8), and Pluribus's search.
 
-`python -m benchmarks.studies.continuations` prints JSON lines of two kinds. `values`: a game is cut
-off after its first round of betting, and what the top then does is completed as well as can be,
-around it; `loss` is what player 0 loses against equilibrium. `search`: all decisions of Leduc poker
-are searched, from the start of the round or from the decision, and put together; `exploitability`
-is that of the whole.
+`values`: a game is cut off after its first round of betting, and the top's policy completed as well
+as can be; `loss` is player 0's against equilibrium. `search`: all decisions of Leduc poker are
+searched, from the start of the round or from the decision; `exploitability` is of the whole.
 """
 
 from collections.abc import Sequence
@@ -25,19 +23,13 @@ _MOST_INFOSTATES = 256  # a hidden choice multiplies them, and time is their squ
 
 
 class Cut(NamedTuple):
-  """A game cut off after its first round, and a blueprint of the whole.
-
-  Attributes:
-    places: `[n]` nodes of `top` in `tree`.
-    blueprint: `[N, H]`.
-    value: what player 1 wins in equilibrium.
-  """
+  """A game cut off after its first round, and a blueprint of the whole."""
 
   tree: PublicTree
   top: PublicTree
-  places: np.ndarray
-  blueprint: np.ndarray
-  value: float
+  places: np.ndarray  # `[n]` nodes of `top` in `tree`
+  blueprint: np.ndarray  # `[N, H]`
+  value: float  # player 1's in equilibrium
 
   @property
   def leaves(self) -> np.ndarray:
@@ -75,7 +67,7 @@ def biased(tree: PublicTree, policy: np.ndarray) -> list[np.ndarray]:
 def loss_of_top(
   cut: Cut, first: Sequence[np.ndarray], second: Sequence[np.ndarray], num_iterations: int
 ) -> float:
-  """Returns what player 0 loses that plays the depth-limited solution, then as well as it can."""
+  """Returns player 0's loss by the depth-limited solution, followed by the best it allows."""
   tables = contrib.leaf_tables(cut.tree, cut.leaves, first, second)
   extended = contrib.with_continuations(cut.top, tables)
   policy = np.array(cut.blueprint)
@@ -97,17 +89,14 @@ def study_values(name: str, game: Game, blueprint: int, num_iterations: int) -> 
         continue
       lost = loss_of_top(cut, grown[0][:own], grown[1][:k], num_iterations)
       timing.say(
-        {
-          "benchmark": "continuations",
-          **timing.environment(),
-          "study": "values",
-          "game": name,
-          "blueprint_updates": blueprint,
-          "iterations": num_iterations,
-          "choosers": choosers,
-          "values": k,
-          "loss": round(lost, 4),
-        }
+        "continuations",
+        study="values",
+        game=name,
+        blueprint_updates=blueprint,
+        iterations=num_iterations,
+        choosers=choosers,
+        values=k,
+        loss=round(lost, 4),
       )
 
 
@@ -127,21 +116,16 @@ def study_search(blueprint: int, num_iterations: int) -> None:
         num_iterations=num_iterations,
       )  # fmt: skip
       timing.say(
-        {
-          "benchmark": "continuations",
-          **timing.environment(),
-          "study": "search",
-          "game": "leduc_poker",
-          "blueprint_updates": blueprint,
-          "blueprint_exploitability": round(
-            float(solvers.exploitability(cut.tree, cut.blueprint)), 4
-          ),
-          "iterations": num_iterations,
-          "continuations": name,
-          "start": start,
-          "frozen": frozen,
-          "exploitability": round(float(solvers.exploitability(cut.tree, policy)), 4),
-        }
+        "continuations",
+        study="search",
+        game="leduc_poker",
+        blueprint_updates=blueprint,
+        blueprint_exploitability=round(float(solvers.exploitability(cut.tree, cut.blueprint)), 4),
+        iterations=num_iterations,
+        continuations=name,
+        start=start,
+        frozen=frozen,
+        exploitability=round(float(solvers.exploitability(cut.tree, policy)), 4),
       )
 
 

@@ -8,15 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import solvers
-from games import PublicTree
+from games import Array, PublicTree
 from games.poker.lines import Lines
-from games.public_tree import Array
-from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.metrics.policies import exploitability_of
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.lines.problem import make_lines_problem
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_lines_problem, make_problem
 from solvers.xla import Programs, work_on_trees
 
 
@@ -30,11 +26,9 @@ def checkpoints(last: int, first: int = 4) -> list[int]:
 
 
 def jittered_priors(tree: PublicTree, runs: int) -> list[np.ndarray]:
-  """Returns the prior `[P, H]` and others that differ from it in the last bit.
-
-  Where two moves are worth the same, rounding decides which regret is positive, and the runs
-  part from there: a number from a single run says little.
-  """
+  """Returns the prior `[P, H]` and others that differ from it in the last bit."""
+  # Where two moves are worth the same, rounding decides which regret is positive, and the runs part
+  # from there: a number from a single run says little.
   rng, epsilon = np.random.default_rng(0), np.finfo(tree.dtype).eps
   priors = []
   for i in range(runs):
@@ -45,31 +39,15 @@ def jittered_priors(tree: PublicTree, runs: int) -> list[np.ndarray]:
 
 def curve(
   tree: PublicTree | Lines,
-  algorithm: Algorithm,
+  algorithm: solvers.Algorithm,
   iterations: Sequence[int],
   *,
   prior: Array | None = None,
   initial_policy: Array | None = None,
 ) -> np.ndarray:
-  """Solves a whole game once and returns the exploitability at each of `iterations`.
-
-  Equal to `solvers.exploitability` of what `solvers.solve` returns after as many iterations, but
-  nothing is solved twice.
-
-  Args:
-    tree: without leaves; or a spot's lines of betting.
-    algorithm: with alternating updates.
-    iterations: even and rising; one player's update is one.
-    prior: `[P, H]` that is solved from; None for the tree's. Exploitability is always measured
-      from the tree's.
-    initial_policy: `[N, H]`, None for uniform; what a warm-started algorithm starts from.
-
-  Returns:
-    `[K]`.
-
-  Raises:
-    ValueError: `iterations` are odd or do not rise, or the algorithm does not alternate.
-  """
+  """Returns the exploitability at each of `iterations`, even and rising, of one solve: `[K]`."""
+  # Equal to that of what `solvers.solve` returns after as many. `prior` `[P, H]` is what is solved
+  # from, and the tree's what is measured from; `initial_policy` `[N, H]` is a warm start's.
   steps = np.diff([0, *iterations])
   if not len(steps) or (steps <= 0).any() or (steps % 2).any():
     raise ValueError(f"iterations={list(iterations)} must be even and rise from at least 2")
@@ -87,7 +65,7 @@ def curve(
   return np.asarray(found, float)
 
 
-def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: Algorithm):
+def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: solvers.Algorithm):
   if averaging is not None:
     assert isinstance(algorithm, FictitiousPlay)
     algorithm = dataclasses.replace(algorithm, averaging=averaging)

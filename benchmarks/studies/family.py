@@ -1,15 +1,10 @@
 """The solvers of the family beside each other: exploitability curves, tables and figures.
 
-`python -m benchmarks.studies.family PART` prints a JSON line for each curve of a part, `--figure
-FILE` draws them, and `--table` prints some of their points. A curve is one run that is scored on
-its way, repeated from priors that differ in the last bit (`curves.jittered_priors`); the lines
-hold the median, best and worst of the runs.
-
-`docs/results/family.md` shows what is seen. The parts:
+A curve is one run that is scored on its way, repeated from priors that differ in the last bit;
+lines hold the median, best and worst. The parts (docs/results/family.md):
 
 - `tabular`: the algorithms of Table 2 and Figure 4, and others, on four sizes of Liar's Dice.
-- `depth_limited`: CFR-D, both forms of CFR-AVG and fictitious play with exact leaf values, as in
-  the left half of Figure 6.
+- `depth_limited`: CFR-D, both forms of CFR-AVG and fictitious play, exact leaf values (Figure 6).
 - `discounts`: settings of discounted CFR.
 - `rules`: regret rules since DCFR, each point a run of its own, since some know its length.
 - `samplers`: Monte Carlo CFR beside OpenSpiel's, `--runs` seeds of both.
@@ -17,7 +12,6 @@ hold the median, best and worst of the runs.
 - `safe_search`: rock-paper-scissors under safe and unsafe search.
 """
 
-import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,9 +21,8 @@ import jax
 import tyro
 
 from benchmarks import timing
+from benchmarks.figures import panels
 from benchmarks.studies import family_parts as parts
-from rebel_jax.checkpoints.files import save_picture
-from solvers.algorithms.cfr import Algorithm
 
 Part = Literal[
   "tabular", "depth_limited", "discounts", "rules", "samplers", "warm_start", "safe_search"
@@ -55,55 +48,33 @@ DEFAULT_ITERATIONS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Compare the solvers of the family."""
-
-  part: tyro.conf.Positional[Part]
-  """What to measure."""
-  games: tuple[str, ...] = ()
-  """Short names of the games; those of the part's page if none."""
-  algorithms: tuple[str, ...] = ()
-  """Labels of the algorithms, all if none (tabular, depth_limited, discounts, rules)."""
-  iterations: int | None = None
-  """Updates of a curve's longest solve, one player's being one; the page's if not given."""
-  runs: int = 5
-  """Runs of each curve, all but the first from a prior with other last bits."""
-  precision: Literal["float64", "float32"] = "float64"
-  """Of the whole-game and depth-limited parts; safe_search is always in float32."""
-  iterations_below: int = 64
-  """Updates of the solver that values leaves (depth_limited)."""
-  playthroughs: int = 4096
-  """The most playthroughs that are averaged (safe_search)."""
-  figure: Path | None = None
-  """Where to draw the curves."""
-  rows: Path | None = None
-  """Read these JSON lines, printed before, and measure nothing."""
-  table: tuple[int, ...] = ()
-  """Iterations, or playthroughs, to print as a Markdown table of the curves."""
-
-
-def measure(options: Options) -> Iterator[parts.Row]:
+def measure(
+  part: Part,
+  names: Sequence[str],
+  labels: Sequence[str],
+  iterations: int,
+  runs: int,
+  *,
+  precision: str,
+  below: int,
+  playthroughs: int,
+) -> Iterator[parts.Row]:
   """Yields the rows of the part."""
-  part, runs = options.part, options.runs
-  names = options.games or DEFAULT_GAMES[part]
-  iterations = options.iterations or DEFAULT_ITERATIONS[part]
   if part == "safe_search":
-    yield from parts.safe_search(options.playthroughs, iterations, runs)
+    yield from parts.safe_search(playthroughs, iterations, runs)
     return
-  with jax.enable_x64(options.precision == "float64"):
+  with jax.enable_x64(precision == "float64"):
     if part == "depth_limited":
-      algorithms = choose(parts.DEPTH_LIMITED, options.algorithms)
-      yield from parts.depth_limited(algorithms, names, iterations, runs, options.iterations_below)
+      algorithms = choose(parts.DEPTH_LIMITED, labels)
+      yield from parts.depth_limited(algorithms, names, iterations, runs, below)
     elif part in ("warm_start", "samplers"):
       yield from getattr(parts, part)(names, iterations, runs)
     else:
       family = {"tabular": parts.TABULAR, "discounts": parts.DISCOUNTS, "rules": parts.RULES}
-      algorithms = choose(family[part], options.algorithms)
-      yield from parts.whole_games(part, algorithms, names, iterations, runs)
+      yield from parts.whole_games(part, choose(family[part], labels), names, iterations, runs)
 
 
-def choose(family: dict[str, Algorithm], labels: Sequence[str]) -> dict[str, Algorithm]:
+def choose(family: parts.Family, labels: Sequence[str]) -> parts.Family:
   """Returns the algorithms of these labels, all if there are none."""
   return {label: timing.look_up("algorithms", label, family) for label in labels or family}
 
@@ -122,12 +93,9 @@ _LABELS = {
 }
 
 
-def table(rows: Sequence[dict[str, Any]], at: Sequence[int]) -> str:
-  """Returns a Markdown table: a line for each algorithm, a column for each game and point.
-
-  Medians, with the best and the worst run where these differ from it by more than 2 %. Points
-  that a curve does not have are left out.
-  """
+def as_table(rows: Sequence[dict[str, Any]], at: Sequence[int]) -> str:
+  """Returns a Markdown table: a line for each algorithm, a column for each game and point."""
+  # Medians, with the best and the worst run where these differ from it by more than 2 %.
   keys = list(dict.fromkeys((_panel(row), i) for row in rows for i in at))
   cells: dict[str, dict[Any, str]] = {}
   for row in rows:
@@ -145,80 +113,90 @@ def table(rows: Sequence[dict[str, Any]], at: Sequence[int]) -> str:
 
 
 def _panel(row: dict[str, Any]) -> str:
-  """Returns what the row is about, other than its algorithm."""
+  """Returns the subject of a row, other than its algorithm."""
   depth = f"depth {row['depth']}" if "depth" in row else ""
   x = "against playthroughs" if row["x"] == "playthroughs" else ""
   return ", ".join(part for part in (row["game"], depth, row.get("score"), x) if part)
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path, *, columns: int = 2) -> None:
-  """Draws the rows of one part: exploitability against iterations or playthroughs.
-
-  Rows of one game, depth and score share a panel. A line
-  is the median run and its band reaches from the best to the worst; crosses are the paper's.
-  Algorithms with uniform weights are dashed in the colour of the linear ones.
-
-  Raises:
-    ImportError: matplotlib is not installed.
-    ValueError: there are no rows.
-  """
-  from matplotlib.figure import Figure
-
+  """Draws the rows of one part: exploitability against iterations or playthroughs."""
+  # Rows of one game, depth and score share a panel. A line is the median run and its band reaches
+  # from the best to the worst; crosses are the paper's. Uniform weights are dashed.
   if not rows:
     raise ValueError("rows=[] hold nothing to draw")
-  panels: dict[str, list[dict[str, Any]]] = {}
+  panes: dict[str, list[dict[str, Any]]] = {}
   for row in rows:
-    panels.setdefault(_panel(row), []).append(row)
-  columns = min(columns, len(panels))
-  height = -(-len(panels) // columns)
-  figure = Figure(figsize=(4.8 * columns, 3.6 * height + 0.6), layout="constrained")
+    panes.setdefault(_panel(row), []).append(row)
+  names = list(dict.fromkeys(row["algorithm"].removesuffix(_UNIFORM) for row in rows))
   # Safe and unsafe search are in two panels, and only comparable on one scale.
   shared = rows[0]["part"] == "safe_search"
-  grid = figure.subplots(height, columns, squeeze=False, sharey=shared).ravel()
-  names = list(dict.fromkeys(row["algorithm"].removesuffix(_UNIFORM) for row in rows))
-  for axes, (title, panel) in zip(grid, panels.items()):
-    x = panel[0]["x"]
-    for row in panel:
-      name = row["algorithm"]
-      base = name.removesuffix(_UNIFORM)
-      color, style = f"C{names.index(base)}", "-" if name == base else "--"
-      axes.plot(row[x], row["exploitability"], style, color=color, label=name, linewidth=1.4)
-      axes.fill_between(row[x], row["low"], row["high"], color=color, alpha=0.2, linewidth=0)
-      paper = TABLE_2.get(row["game"], {}).get(name)
-      if paper is not None and row["part"] == "tabular":
-        axes.plot([1024], [paper], "x", color=color, markersize=8, markeredgewidth=2)
-    axes.set_xscale("log", base=4 if x == "playthroughs" else 2)
-    axes.set_yscale("log")
-    axes.set_xlabel(_LABELS[x])
-    axes.set_ylabel("exploitability")
-    axes.set_title(title, fontsize=10)
-    axes.grid(True, alpha=0.3)
-  for axes in grid[len(panels) :]:
-    axes.set_visible(False)
-  labelled: dict[str, Any] = {}
-  for axes in grid[: len(panels)]:
-    for line, label in zip(*axes.get_legend_handles_labels()):
-      labelled.setdefault(label, line)
-  lines, labels = list(labelled.values()), list(labelled)
-  figure.legend(lines, labels, loc="outside lower center", ncols=3 * columns // 2, fontsize=8)
-  save_picture(figure, path, dpi=80, pil_kwargs={"optimize": True})
+  how: dict[str, Any] = {"dpi": 80, "pil_kwargs": {"optimize": True}, "sharey": shared}
+  with panels(len(panes), path, columns=columns, size=(4.8, 3.8), **how) as (figure, grid):
+    labelled: dict[str, Any] = {}
+    for axes, (title, panel) in zip(grid, panes.items()):
+      x = panel[0]["x"]
+      for row in panel:
+        name = row["algorithm"]
+        base = name.removesuffix(_UNIFORM)
+        color, style = f"C{names.index(base)}", "-" if name == base else "--"
+        (line,) = axes.plot(row[x], row["exploitability"], style, color=color, linewidth=1.4)
+        labelled.setdefault(name, line)
+        axes.fill_between(row[x], row["low"], row["high"], color=color, alpha=0.2, linewidth=0)
+        paper = TABLE_2.get(row["game"], {}).get(name)
+        if paper is not None and row["part"] == "tabular":
+          axes.plot([1024], [paper], "x", color=color, markersize=8, markeredgewidth=2)
+      axes.set_xscale("log", base=4 if x == "playthroughs" else 2)
+      axes.set(yscale="log", xlabel=_LABELS[x], ylabel="exploitability")
+      axes.set_title(title, fontsize=10)
+    ncols = 3 * min(columns, len(panes)) // 2
+    figure.legend(labelled.values(), labelled, loc="outside lower center", ncols=ncols, fontsize=8)
 
 
-def main(options: Options) -> None:
-  """Measures a part, or reads what was measured, and draws it."""
-  if options.rows is not None:
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
-    rows = [row for row in rows if row["part"] == options.part]
+def main(
+  part: tyro.conf.Positional[Part],
+  games: tuple[str, ...] = (),
+  algorithms: tuple[str, ...] = (),
+  iterations: int | None = None,
+  runs: int = 5,
+  precision: Literal["float64", "float32"] = "float64",
+  iterations_below: int = 64,
+  playthroughs: int = 4096,
+  figure: Path | None = None,
+  rows: Path | None = None,
+  table: tuple[int, ...] = (),
+) -> None:
+  """Compare the solvers of the family.
+
+  Args:
+    part: What to measure.
+    games: Short names of the games; those of the part's page if none.
+    algorithms: Labels of the algorithms, all if none (tabular, depth_limited, discounts, rules).
+    iterations: Updates of a curve's longest solve, one player's being one; the page's if not given.
+    runs: Runs of each curve, all but the first from a prior with other last bits.
+    precision: Of the whole-game and depth-limited parts; safe_search is always in float32.
+    iterations_below: Updates of the solver that values leaves (depth_limited).
+    playthroughs: The most playthroughs that are averaged (safe_search).
+    figure: Where to draw the curves.
+    rows: Read these JSON lines, printed before, and measure nothing.
+    table: Iterations, or playthroughs, to print as a Markdown table of the curves.
+  """
+  measured: list[dict[str, Any]] = []
+  if rows is not None:
+    read = [json.loads(line) for line in rows.read_text().splitlines()]
+    measured = [row for row in read if row["part"] == part]
   else:
-    rows = []
-    for row in measure(options):
-      timing.say(row)
-      rows.append(row)
-  if options.table:
-    print(table(rows, options.table))
-  if options.figure is not None:
-    draw(rows, options.figure, columns=3 if options.part == "discounts" else 2)
+    for row in measure(
+      part, games or DEFAULT_GAMES[part], algorithms, iterations or DEFAULT_ITERATIONS[part], runs,
+      precision=precision, below=iterations_below, playthroughs=playthroughs,
+    ):  # fmt: skip
+      timing.say("family", **row)
+      measured.append(row)
+  if table:
+    print(as_table(measured, table))
+  if figure is not None:
+    draw(measured, figure, columns=3 if part == "discounts" else 2)
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -12,20 +12,18 @@ import games
 import solvers
 from benchmarks import timing
 from benchmarks.studies.curves import checkpoints, curve, jittered_priors
-from games import PublicTree
-from games.public_tree import Array
-from solvers.algorithms.cfr import Algorithm
+from games import Array, PublicTree
+from solvers import Algorithm, LeafQuery
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.contrib.sampling import MCCFR, solve_sampled
 from solvers.exact_leaf_values import LeafGroup, SolveBelow
-from solvers.leaf_values import LeafQuery
 from solvers.search import SearchingAgent, find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
-from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.problem import Problem, choose, make_problem
+from solvers.sweeps import Levels, Problem, choose, join_levels, make_problem
 from solvers.xla import Programs, work_on_trees
 
-TABULAR: dict[str, Algorithm] = {
+Family = dict[str, Algorithm]
+TABULAR: Family = {
   "FP": solvers.fictitious_play(),
   "linear FP": solvers.linear_fictitious_play(),
   "FLOP": solvers.linear_optimistic_fictitious_play(),
@@ -36,7 +34,7 @@ TABULAR: dict[str, Algorithm] = {
   "PCFR+": solvers.predictive_cfr_plus(),
 }
 
-DISCOUNTS: dict[str, Algorithm] = {
+DISCOUNTS: Family = {
   "vanilla CFR": solvers.vanilla_cfr(),
   "CFR+, linear average": solvers.cfr_plus(averaging=1),
   "CFR+, quadratic average": solvers.cfr_plus(),
@@ -46,7 +44,7 @@ DISCOUNTS: dict[str, Algorithm] = {
   "DCFR (1.5, 0.5, 2)": solvers.discounted_cfr(1.5, 0.5, 2),
 }
 
-RULES: dict[str, Algorithm] = {
+RULES: Family = {
   "DCFR": solvers.discounted_cfr(),
   "CFR+": solvers.cfr_plus(),
   "PCFR+": solvers.predictive_cfr_plus(),
@@ -58,7 +56,7 @@ RULES: dict[str, Algorithm] = {
   "MMD, last policy": solvers.make_algorithm("magnetic_mirror_descent"),
 }
 
-DEPTH_LIMITED: dict[str, Algorithm] = {
+DEPTH_LIMITED: Family = {
   "CFR-D": solvers.linear_cfr(),
   "CFR-AVG, sound": solvers.cfr_avg(solvers.linear_cfr(), sound=True),
   "CFR-AVG, modified": solvers.cfr_avg(solvers.linear_cfr()),
@@ -84,19 +82,22 @@ def make_row(
   x: str = "iterations",
   **others: Any,
 ) -> Row:
-  """Returns the row of one curve of several runs, each `[K]`: their median, best and worst.
-
-  They are exploitability `at` so many `x`, to four significant digits.
-  """
-  row: Row = {"benchmark": "family", **timing.environment(), "part": part}
-  row |= {"game": game, "algorithm": algorithm, **others, "x": x, x: [int(i) for i in at]}
+  """Returns the row of one curve of several runs, each `[K]`: their median, best and worst."""
+  row: Row = {
+    "part": part,
+    "game": game,
+    "algorithm": algorithm,
+    **others,
+    "x": x,
+    x: [int(i) for i in at],
+  }
   for name, of_runs in (("exploitability", np.median), ("low", np.min), ("high", np.max)):
-    row[name] = [float(f"{y:.4g}") for y in of_runs(np.stack(curves), axis=0)]
+    row[name] = [timing.significant(float(y)) for y in of_runs(np.stack(curves), axis=0)]
   return row
 
 
 def whole_games(
-  part: str, algorithms: dict[str, Algorithm], names: Sequence[str], iterations: int, runs: int
+  part: str, algorithms: Family, names: Sequence[str], iterations: int, runs: int
 ) -> Iterator[Row]:
   """Curves of algorithms on whole games, over priors that differ in the last bit."""
   points, runs_to = checkpoints(iterations), [checkpoints(iterations)]
@@ -146,7 +147,7 @@ def samplers(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row]:
 
 
 def depth_limited(
-  algorithms: dict[str, Algorithm],
+  algorithms: Family,
   names: Sequence[str],
   iterations: int,
   runs: int,
@@ -180,10 +181,8 @@ def depth_limited(
 
 
 def noisy(tree: PublicTree, policy: Array, share: float, seed: int) -> np.ndarray:
-  """Mixes random moves into a policy `[N, H]`: a stand-in for what a policy network answers.
-
-  In each infostate a distribution is drawn evenly from all and played with probability `share`.
-  """
+  """Mixes random moves into a policy `[N, H]`: a stand-in for what a policy network answers."""
+  # In each infostate a distribution is drawn evenly from all and played with probability `share`.
   parents = np.asarray(tree.parent)
   weights = np.random.default_rng(seed).exponential(size=policy.shape)
   total = np.zeros(policy.shape)
@@ -260,7 +259,7 @@ def make_rock_paper_scissors() -> SearchingAgent:
 def play(
   agent: SearchingAgent, playthroughs: int, iterations: int, *, seed: int = 0, unsafe: bool
 ) -> np.ndarray:
-  """Returns what the agent plays in expectation: a policy `[N, H]`."""
+  """Returns the agent's expected policy `[N, H]`."""
   return searching_policy(
     agent,
     params=None,
@@ -272,11 +271,9 @@ def play(
 
 
 def safe_search(playthroughs: int, iterations: int, runs: int) -> Iterator[Row]:
-  """Safe and unsafe search in modified rock-paper-scissors, and what the first run plays at last.
-
-  Safe search against the number of playthroughs that are averaged, over runs with other random
-  numbers; unsafe search, which is the same in every playthrough, against its iterations.
-  """
+  """Safe and unsafe search in modified rock-paper-scissors, and the first run's last policies."""
+  # Safe search against the number of playthroughs that are averaged, over runs with other random
+  # numbers; unsafe search, which is the same in every playthrough, against its iterations.
   agent = make_rock_paper_scissors()
   counts = [4**k for k in range(20) if 4**k <= playthroughs]
   lengths = checkpoints(iterations, first=16)[::2]
@@ -303,25 +300,15 @@ def safe_search(playthroughs: int, iterations: int, runs: int) -> Iterator[Row]:
 
 
 class Point(NamedTuple):
-  """A depth-limited solve after some iterations.
-
-  Attributes:
-    iterations: one player's update is one.
-    exploitability: of the average whole policy.
-    exploitability_of_top: of its part in the top, completed as well as possible by `complete`;
-      None if that was not asked for.
-  """
+  """A depth-limited solve after some iterations."""
 
   iterations: int
-  exploitability: float
-  exploitability_of_top: float | None
+  exploitability: float  # of the average whole policy
+  exploitability_of_top: float | None  # of its part in the top, completed as well as possible
 
 
 def place_nodes(whole: PublicTree, top: PublicTree, groups: Sequence[LeafGroup]) -> np.ndarray:
-  """Finds each node of the whole game, `[N]`, among the top's nodes and the subgames'.
-
-  The subgames' nodes follow the top's, group by group and leaf by leaf.
-  """
+  """Returns each node's number, `[N]`, among the top's nodes and the subgames' in turn."""
   placer, source = solvers.Placer(whole), np.full(whole.num_nodes, -1)
   in_whole = placer.places(top)
   source[in_whole] = np.arange(top.num_nodes)
@@ -349,21 +336,7 @@ def measure_top(
   num_iterations_below: int = 256,
   num_iterations_to_complete: int | None = None,
 ) -> Iterator[Point]:
-  """Solves the top `depth` actions of `game` with exact leaf values.
-
-  Args:
-    game: the rules.
-    depth: public actions, chance included, from the root to the leaves.
-    algorithm: for the top.
-    checkpoints: even numbers of iterations, rising; one player's update is one.
-    prior: `[P, H]` that is solved from; None for the game's. Scores are always from the game's.
-    num_iterations_below: of the solver that values the leaves, for each query.
-    num_iterations_to_complete: of the solver that completes the top's policy, None for no such
-      score.
-
-  Yields:
-    A point for each checkpoint.
-  """
+  """Solves the top `depth` actions with exact leaf values, from `prior`; yields points."""
   whole = games.build_public_tree(game)
   top = games.build_public_tree(game, depth=depth)
   below, groups = solvers.exact_leaf_values(game, num_iterations=num_iterations_below).bind(top)
@@ -432,13 +405,10 @@ def _edges(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:
 
 
 def complete(whole: PublicTree, policy: Array, kept: np.ndarray, num_iterations: int) -> np.ndarray:
-  """Completes each player's part of `policy` `[N, H]` where `kept` `[N]` is False.
-
-  For each player a game is solved in which it must keep to `policy` where `kept`, and its opponent
-  may do anything. What the player does elsewhere in that solution guarantees it the most that its
-  kept part still allows. So no completion of both parts is less exploitable, up to the accuracy
-  of the solver.
-  """
+  """Completes each player's part of `policy` `[N, H]` where `kept` `[N]` is False."""
+  # For each player a game is solved in which it must keep to `policy` where `kept`, and its
+  # opponent may do anything. What the player does elsewhere in that solution guarantees it the most
+  # that its kept part still allows. So no completion of both parts is less exploitable.
   movers = np.asarray(whole.kind)[np.maximum(whole.parent, 0)]
   completed = np.asarray(policy)
   for player in (0, 1):

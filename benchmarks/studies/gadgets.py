@@ -1,9 +1,8 @@
 """The gadgets of safe subgame solving in order, on a coarse blueprint (thesis, Tables 5.1 and 5.2).
 
-`python -m benchmarks.studies.gadgets` prints one JSON line for the blueprint of Leduc poker and one
-for each gadget: how exploitable the blueprint is once both players' subgames are solved anew where
-the card is dealt. Estimates are what the opponent gets when both play the blueprint, and their
-spread is how far its best response gets beyond that.
+Exploitability of Leduc poker's blueprint once both players' subgames are solved anew where the card
+is dealt. Estimates are the opponent's values when both play the blueprint; their spread is how far
+its best response gets beyond that.
 """
 
 import jax
@@ -13,7 +12,8 @@ import games
 import solvers
 from benchmarks import timing
 from games import CHANCE, Game, PublicTree
-from solvers import Distributional, Maxmargin, Resolve
+from solvers import Maxmargin, Resolve
+from solvers.contrib import Distributional
 
 METHODS = (
   "unsafe",
@@ -37,10 +37,8 @@ _GADGETS: dict[str, type[Resolve | Maxmargin | Distributional]] = {
 def estimated(
   game: Game, tree: PublicTree, policy: np.ndarray, searcher: int, nodes: np.ndarray
 ) -> solvers.resolving.BlueprintValues:
-  """Returns what the opponent gets at `nodes` when both play on by `policy`, as promises.
-
-  Elsewhere they are those of its best response. The spread is how far that gets beyond these.
-  """
+  """Returns the opponent's values at `nodes` when both play on by `policy`, as promises."""
+  # Elsewhere they are those of its best response. The spread is how far that gets beyond these.
   known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
   placer, value = solvers.Placer(tree), np.array(known.value)
   for node in nodes.tolist():
@@ -55,7 +53,7 @@ def estimated(
 def refine_both(
   game: Game, tree: PublicTree, policy: np.ndarray, method: str, num_iterations: int
 ) -> np.ndarray:
-  """Returns both players' refined policies, each found against the other's blueprint."""
+  """Returns both players' refined policies, each solved against the other's blueprint."""
   *data, last = method.split()
   nodes, refined = np.flatnonzero(np.asarray(tree.kind) == CHANCE), policy
   for searcher in (0, 1):
@@ -90,15 +88,13 @@ def main(blueprint: int = 60, iterations: int = 2048) -> None:
       refined = policy
       if method != "blueprint":
         refined = refine_both(game, tree, policy, method, iterations)
-      record = {
-        "benchmark": "gadgets",
-        **timing.environment(),
-        "blueprint_updates": blueprint,
-        "iterations": iterations,
-        "method": method,
-        "exploitability": round(float(solvers.exploitability(tree, refined)), 4),
-      }
-      timing.say(record)
+      timing.say(
+        "gadgets",
+        blueprint_updates=blueprint,
+        iterations=iterations,
+        method=method,
+        exploitability=round(float(solvers.exploitability(tree, refined)), 4),
+      )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
 """A tree that grows the bets it lacks most, as Libratus's self-improver does (thesis, section 6.1).
 
-`python -m benchmarks.studies.grow_bets` starts with one size of bet on a river. Opponents who may
-bet any of twenty sizes respond best to its translated policy; the middle of the gap that they bet
-into most joins the tree. Prints one JSON line for each number of sizes: how much those opponents
-win, how much against as many sizes that are spread evenly, and how good a solve in the new tree is
-after a few updates, begun from nothing or from the old policy.
+From one size of bet on a river. Opponents who may bet any of twenty sizes respond best to its
+translated policy; the middle of the gap that they bet into most joins the tree. For each number of
+sizes: their winnings, also against evenly spread sizes, and solves of a few updates, warm and cold.
 """
 
 from collections.abc import Sequence
@@ -127,9 +125,8 @@ def main(iterations: int = 1024) -> None:
   for row in grow(spot, iterations):
     sizes = row.pop("sizes")
     lost = row | {"evenly": evenly(spot, len(sizes), iterations)}
-    record = {"benchmark": "grow_bets", **timing.environment(), "sizes": sizes}
-    record["unit"] = "percent of the pot"
-    timing.say(record | {name: round(100 * x / POT, 4) for name, x in lost.items()})
+    figures = {name: round(100 * x / POT, 4) for name, x in lost.items()}
+    timing.say("grow_bets", sizes=sizes, unit="percent of the pot", **figures)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""Draws a game as a trained agent sees it: beliefs and policy at every decision.
-
-`python -m benchmarks.studies.hand_picture liars_dice_1x4f --actions 1 3 --figure FILE` follows
-these public actions (numbers as in the game's docstring) and prints a JSON line for each decision.
-"""
+"""Draws a game as a trained agent sees it: beliefs and policy at every decision of a line."""
 
 from pathlib import Path
 
@@ -41,16 +37,14 @@ def main(
   except ValueError as error:
     raise SystemExit(str(error)) from None
   for decision in decisions:
-    row = {
-      "benchmark": "hand_picture",
-      **timing.environment(),
-      "history": decision.history,
-      "mover": decision.mover,
-      "beliefs": np.round(decision.beliefs, 3).tolist(),
-      "moves": decision.moves,
-      "policy": np.round(decision.policy, 3).tolist(),
-    }
-    timing.say(row)
+    timing.say(
+      "hand_picture",
+      history=decision.history,
+      mover=decision.mover,
+      beliefs=np.round(decision.beliefs, 3).tolist(),
+      moves=decision.moves,
+      policy=np.round(decision.policy, 3).tolist(),
+    )
   if figure is not None:
     range_grids.draw(decisions, figure, title=f"{searcher.game!r}: one line of play")
 

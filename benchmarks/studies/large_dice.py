@@ -1,11 +1,8 @@
 """Large Liar's Dice: Linear MCCFR by the rules, Deep CFR and ReBeL, by local best response.
 
-`python -m benchmarks.studies.large_dice METHOD` learns for some seconds and prints a JSON line. Two
-dice of six faces have 33,554,431 public states, of which no tree fits: `mccfr` walks the rules and
-keeps sums of as many nodes as its tables have rows for, `rebel` searches subgames, whose roots are
-few, and `deep_cfr`, which writes all decisions out, ends with a sentence. Local best response looks
-one public action ahead, its own, or two; answers of an agent that searches would each be a search.
-Smaller games are measured exactly, too (ReBeL's by `rebel_jax.evaluate`).
+Two dice of six faces have 33,554,431 public states, of which no tree fits: `mccfr` keeps sums of as
+many nodes as its tables have rows for, `rebel` searches subgames, and `deep_cfr`, which writes all
+decisions out, ends with a sentence. Smaller games are measured exactly, too.
 """
 
 import time
@@ -27,9 +24,9 @@ from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.evaluation.evaluator import AverageEvaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
-from solvers.contrib import TreeStrategy
+from solvers.contrib import TreeStrategy, local_response
 from solvers.contrib.sampling import MCCFR, WalkedStrategy, make_sampler, solve_sampled
-from solvers.metrics import Strategy, local_response
+from solvers.metrics import Strategy
 
 _EXACT = 2**20  # public states of a game that is measured exactly
 _PERIOD = 2**22  # nodes touched, of Linear MCCFR
@@ -115,7 +112,7 @@ def main(
     config = get_preset(preset).replace(game_params=params, evaluate_every=0, max_seconds=seconds)
     row = train(config, RunOptions(num_devices=1), evaluate=evaluate).row
   about = {"method": method, "dice": num_dice, "faces": num_faces, "of_learning": seconds}
-  timing.say({"benchmark": "large_dice", **timing.environment(), **about, **row})
+  timing.say("large_dice", **about, **row)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,8 @@
-"""What bets that a tree lacks cost: policy translation against solving the answer (Table 5.4).
+"""Costs of bets that a tree lacks: policy translation against solving the answer (Table 5.4).
 
-`python -m benchmarks.studies.nested` prints one JSON line for each searcher and method: what the
-other player gains more than in equilibrium when it may bet the missing size too, in percent of the
+The other player's gain over equilibrium when it may bet the missing size too, in percent of the
 pot. `bound` is the least that any answers lose: where the tree has the move, the searcher keeps to
 the blueprint, which never bets the missing size itself. Controls are promises that mean nothing.
-The spot is a river of a small deck; other flags take any, as `--ranks 23456789TJQKA --suits shdc
---board 3s7hTdKs2c`.
 """
 
 from collections.abc import Sequence
@@ -132,7 +129,7 @@ def _below(tree: PublicTree, root: int) -> list[int]:
 
 
 def loss(spot: Spot, searcher: int, policy: np.ndarray) -> float:
-  """Returns what the other gains more than in equilibrium by its best response, in chips."""
+  """Returns the other's gain over equilibrium by its best response, in chips."""
   found = solvers.best_response_values(spot.whole, policy)[1 - searcher]
   best = solvers.best_response_values(spot.whole, spot.policy_of_all)[1 - searcher]
   return float(found - best)
@@ -165,18 +162,16 @@ def main(
   for searcher in (0, 1):
     for method in methods:
       policy = answer_all(spot, searcher, method, iterations)
-      record = {
-        "benchmark": "nested",
-        **timing.environment(),
-        "board": board,
-        "hands": spot.whole.num_infostates,
-        "iterations": iterations,
-        "searcher": searcher,
-        "method": method,
-        "percent_of_pot": round(100 * loss(spot, searcher, policy) / pot, 4),
-        "equilibrium_error": round(100 * error / pot, 4),
-      }
-      timing.say(record)
+      timing.say(
+        "nested",
+        board=board,
+        hands=spot.whole.num_infostates,
+        iterations=iterations,
+        searcher=searcher,
+        method=method,
+        percent_of_pot=round(100 * loss(spot, searcher, policy) / pot, 4),
+        equilibrium_error=round(100 * error / pot, 4),
+      )
 
 
 if __name__ == "__main__":

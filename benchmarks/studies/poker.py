@@ -1,15 +1,12 @@
 """Hold'em of the papers: ReBeL's Figure 5, endgames that were really played, and a range grid.
 
-  python -m benchmarks.studies.poker figure5     exploitability against iterations, turn endgame
-  python -m benchmarks.studies.poker libratus    real endgames, solved by the thesis's algorithms
-  python -m benchmarks.studies.poker grid        a range grid of the solved turn, as a picture
-  python -m benchmarks.studies.poker draw --lines FILE ...    what figure5 or libratus printed
-
-An iteration is one player's update. Prints JSON lines; pictures go into `--images`.
+figure5   exploitability against iterations, turn endgame
+libratus  real endgames, solved by the thesis's algorithms
+grid      a range grid of the solved turn, as a picture
+draw      --lines FILE ...: what figure5 or libratus printed
 """
 
-import dataclasses
-import time
+import functools
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,10 +20,9 @@ from benchmarks.poker import Suits, make_tree, paper_turn, row
 from benchmarks.studies import curves
 from games.poker import LIBRATUS_ENDGAMES, Holdem, RiverEndgame, TurnEndgame, in_units
 from rebel_jax.agents import range_grids
-from solvers.algorithms.cfr import Algorithm
 
 FIGURE_5 = ("linear_cfr", "linear_optimistic_fictitious_play", "linear_fictitious_play")
-THESIS: dict[str, Algorithm] = {
+THESIS: dict[str, solvers.Algorithm] = {
   "CFR": solvers.vanilla_cfr(),
   "CFR+": solvers.cfr_plus(),
   "Linear CFR": solvers.linear_cfr(),
@@ -36,56 +32,29 @@ THESIS: dict[str, Algorithm] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """Solve the papers' hold'em."""
-
-  part: tyro.conf.Positional[Literal["figure5", "libratus", "grid", "draw"]]
-  """What to do."""
-  bets: str = "teh"
-  """Of figure5 and grid: teh, the paper's, or teh_one_bet, one bet or raise a round."""
-  suits: Suits | None = None
-  """Of figure5, whether suits that cannot make a flush are merged; None merges them for teh."""
-  algorithms: tuple[str, ...] = ()
-  """Of figure5 as they are called in solvers, of libratus by the thesis's names; none for all."""
-  iterations: int | None = None
-  """Updates of the longest solve; None for 1,024, of grid 512."""
-  folder: Path | None = None
-  """Of the endgames' files."""
-  lines: tuple[Path, ...] = ()
-  """What to draw."""
-  images: Path = Path("docs/images")
-  """Where pictures go."""
-
-
 def trace(part: str, game: Holdem, tree, algorithms, last: int, **labels) -> None:
   """Solves `tree` by each of `algorithms` and prints their curves in all units."""
   at = curves.checkpoints(last)
   for name, algorithm in algorithms.items():
-    start = time.perf_counter()
-    values = curves.curve(tree, algorithm, at)
+    values, seconds, _ = timing.timed(functools.partial(curves.curve, tree, algorithm, at))
     units = [in_units(game, value) for value in values]
     figures: dict[str, Any] = labels | {"algorithm": name, "dtype": str(tree.dtype)}
-    figures |= {"iterations": at, "seconds": timing.significant(time.perf_counter() - start, 3)}
-    for unit in ("pot", "mbb"):
-      figures[unit] = [timing.significant(getattr(u, unit)) for u in units]
-    timing.say(row(part, **figures))
+    figures |= {"iterations": at, "seconds": timing.significant(seconds, 3)}
+    figures |= {x: [timing.significant(getattr(u, x)) for u in units] for x in ("pot", "mbb")}
+    timing.say(**row(part, **figures))
 
 
-def figure5(options: Options) -> None:
-  suits = options.suits or ("merged" if options.bets == "teh" else "apart")
-  game, tree = paper_turn(options.bets, suits)
-  names = options.algorithms or FIGURE_5
-  algorithms = {name: timing.make_algorithm("algorithms", name) for name in names}
-  labels = {"bets": options.bets, "suits": suits}
-  trace("figure5", game, tree, algorithms, options.iterations or 1024, **labels)
+def figure5(bets: str, suits: Suits | None, names: tuple[str, ...], iterations: int) -> None:
+  """Prints curves of algorithms of `solvers` on the paper's board."""
+  suits = suits or ("merged" if bets == "teh" else "apart")
+  game, tree = paper_turn(bets, suits)
+  algorithms = {name: solvers.make_algorithm(name, "algorithms") for name in names or FIGURE_5}
+  labels = {"bets": bets, "suits": suits}
+  trace("figure5", game, tree, algorithms, iterations, **labels)
 
 
 def read_endgame(path: Path) -> tuple[Holdem, np.ndarray]:
-  """Reads an endgame of Libratus: its game, and both players' beliefs `[P, H]`.
-
-  Player 0 is the first of the file, who acts first.
-  """
+  """Reads an endgame of Libratus, whose first player acts first: its game, and beliefs `[P, H]`."""
   fields: dict[str, list[str]] = {}
   for line in path.read_text().splitlines():
     words = line.split()
@@ -96,36 +65,33 @@ def read_endgame(path: Path) -> tuple[Holdem, np.ndarray]:
   return game, game.beliefs(np.array(fields["reach"], float).reshape(2, -1))
 
 
-def libratus(options: Options) -> None:
-  if options.folder is None:
+def libratus(folder: Path | None, names: tuple[str, ...], iterations: int) -> None:
+  """Prints curves of the thesis's algorithms on the endgames of a folder."""
+  if folder is None:
     raise SystemExit("--folder must name the folder that holds the endgames' files")
-  names = options.algorithms or tuple(THESIS)
-  algorithms = {name: timing.look_up("algorithms", name, THESIS) for name in names}
-  for path in sorted(options.folder.glob("*.txt")):
+  algorithms = {name: timing.look_up("algorithms", name, THESIS) for name in names or THESIS}
+  for path in sorted(folder.glob("*.txt")):
     game, beliefs = read_endgame(path)
-    tree = make_tree(game, beliefs)
     labels = {"endgame": path.stem, "board": game.deck.names(game.board)}
-    trace("libratus", game, tree, algorithms, options.iterations or 1024, **labels)
+    trace("libratus", game, make_tree(game, beliefs), algorithms, iterations, **labels)
 
 
-def grid(options: Options) -> None:
+def grid(bets: str, iterations: int, images: Path) -> None:
   """Draws what player 0 does first on the paper's board."""
-  iterations = options.iterations or 512
-  game, tree = paper_turn(options.bets)
-  solution = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=iterations)
-  found = range_grids.range_grid(game, tree, solution.average_policy)
-  path = options.images / "poker_range_grid.png"
-  path.parent.mkdir(parents=True, exist_ok=True)
+  game, tree = paper_turn(bets)
+  policy = timing.average_policy(tree, solvers.linear_cfr(), iterations)
+  found = range_grids.range_grid(game, tree, policy)
+  images.mkdir(parents=True, exist_ok=True)
   title = "3♠ 7♥ T♦ K♠, 1,000 each in the pot, stacks 20,000: player 0 acts first"
-  range_grids.plot_range_grid(found, path, title=title)
+  range_grids.plot_range_grid(found, images / "poker_range_grid.png", title=title)
   summary = {move: timing.significant(float(x)) for move, x in zip(found.moves, found.summary)}
-  timing.say(row("grid", bets=options.bets, iterations=iterations, summary=summary))
+  timing.say(**row("grid", bets=bets, iterations=iterations, summary=summary))
 
 
-def draw(options: Options) -> None:
+def draw(files: tuple[Path, ...], images: Path) -> None:
   """Draws what `trace` printed: a picture for each tree or endgame."""
   pictures: dict[tuple[str, str, str], Lines] = {}
-  for line in read_rows(options.lines, "poker.figure5", "poker.libratus"):
+  for line in read_rows(files, "poker.figure5", "poker.libratus"):
     if line["benchmark"] == "poker.figure5":
       key = ("pot", f"figure5_{line['bets']}", "Turn endgame hold'em, 3♠7♥T♦K♠")
     else:
@@ -135,14 +101,40 @@ def draw(options: Options) -> None:
   names = {"pot": "parts of the pot", "mbb": "mbb"}
   for (unit, name, title), lines in pictures.items():
     y = f"exploitability, {names[unit]}"
-    draw_lines(lines, options.images / f"poker_{name}.png", title=title, y=y)
+    draw_lines(lines, images / f"poker_{name}.png", title=title, y=y)
 
 
-def main(options: Options) -> None:
-  """Runs one part."""
-  parts: dict[str, Any] = {"figure5": figure5, "libratus": libratus, "grid": grid, "draw": draw}
-  parts[options.part](options)
+def main(
+  part: tyro.conf.Positional[Literal["figure5", "libratus", "grid", "draw"]],
+  bets: str = "teh",
+  suits: Suits | None = None,
+  algorithms: tuple[str, ...] = (),
+  iterations: int | None = None,
+  folder: Path | None = None,
+  lines: tuple[Path, ...] = (),
+  images: Path = Path("docs/images"),
+) -> None:
+  """Solve the papers' hold'em.
+
+  Args:
+    part: What to do.
+    bets: Of figure5 and grid: teh, the paper's, or teh_one_bet, one bet or raise a round.
+    suits: Of figure5, whether suits that cannot make a flush are merged; None merges them for teh.
+    algorithms: Of figure5 as they are called in solvers, of libratus by the thesis's names; none
+      for all.
+    iterations: Updates of the longest solve; None for 1,024, of grid 512.
+    folder: Of the endgames' files.
+    lines: What to draw.
+    images: Where pictures go.
+  """
+  parts = {
+    "figure5": lambda: figure5(bets, suits, algorithms, iterations or 1024),
+    "libratus": lambda: libratus(folder, algorithms, iterations or 1024),
+    "grid": lambda: grid(bets, iterations or 512, images),
+    "draw": lambda: draw(lines, images),
+  }
+  parts[part]()
 
 
 if __name__ == "__main__":
-  timing.command(main, Options)
+  timing.command(main)

@@ -1,17 +1,14 @@
 """ReBeL's Figure 2 on a small deck: what self-play, a policy network and perfect values are worth.
 
-  python -m benchmarks.studies.poker_learning tabular    the whole game solved by Linear CFR
-  python -m benchmarks.studies.poker_learning perfect    search with exact leaf values
-  python -m benchmarks.studies.poker_learning train      networks of each variant
-  python -m benchmarks.studies.poker_learning ladder     fixed opponents, exactly and in matches
-  python -m benchmarks.studies.poker_learning draw --lines FILE ...    what these printed
-
-Prints a JSON line for each number of search iterations (one player's update is one) with the
-exploitability of the average over playthroughs, in chips and as a fraction of the pot. Networks
-train for `--steps` of self-play; their processor time leaves out compilation and evaluation.
+tabular  the whole game solved by Linear CFR
+perfect  search with exact leaf values
+train    networks of each variant, whose processor time leaves out compilation and evaluation
+ladder   fixed opponents, exactly and in matches
+draw     --lines FILE ...: what these printed
 """
 
 import dataclasses
+import functools
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -28,8 +25,7 @@ from benchmarks.figures import Lines, draw_lines, read_rows
 from benchmarks.measurements import Run
 from games.poker import Holdem, in_units
 from rebel_jax import devices
-from rebel_jax.config.config import Config
-from rebel_jax.config.presets import get_preset
+from rebel_jax.config import Config, get_preset
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
 from rebel_jax.evaluation.opponents import LADDER, OPPONENTS, SHOWN, likes
@@ -38,8 +34,7 @@ from rebel_jax.runs.metrics import losses as losses_of
 from rebel_jax.training.setup import make_subgames
 from solvers.contrib.search_leaf_values import search_leaf_values
 from solvers.metrics import milli_big_blinds
-from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent
+from solvers.search.playthroughs import make_searching_agent, searching_policy
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.pairs import root_marginals
 
@@ -65,22 +60,12 @@ CHOICES: dict[str, dict[str, Any]] = {
 def say(variant: str, game: Holdem, exploitability: float, **figures: Any) -> None:
   """Prints one JSON line."""
   units = in_units(game, exploitability)
-  row = {
-    "benchmark": "poker_learning",
-    **timing.environment(),
-    "variant": variant,
-    "chips": timing.significant(units.chips),
-    "pot": timing.significant(units.pot),
-  }
-  timing.say(row | figures)
+  chips, pot = map(timing.significant, (units.chips, units.pot))
+  timing.say("poker_learning", variant=variant, chips=chips, pot=pot, **figures)
 
 
 def make_game(config: Config) -> Holdem:
-  """Returns the preset's game.
-
-  Raises:
-    SystemExit: it is not one of hold'em.
-  """
+  """Returns the preset's game of hold'em."""
   game = config.make_game()
   if not isinstance(game, Holdem):
     raise SystemExit(f"preset={config.preset!r} must be a preset of hold'em")
@@ -102,19 +87,16 @@ def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, belo
   game = make_game(config)
   subgames = make_subgames(config, game)
   oracle, params = search_leaf_values(game, subgames, num_iterations=below)
-  algorithm = timing.make_algorithm("eval_algorithm", config.rebel.eval_algorithm)
+  algorithm = solvers.make_algorithm(config.rebel.eval_algorithm)
   agent = make_searching_agent(
     game, subgames, algorithm=algorithm, leaf_values=oracle, average_last=True
   )
   for number in iterations:
-    start = time.perf_counter()
-    policy = searching_policy(
-      agent,
-      params=params,
-      num_playthroughs=playthroughs,
-      num_iterations=number,
+    search = functools.partial(
+      searching_policy, agent, params=params, num_playthroughs=playthroughs, num_iterations=number,
       key=jax.random.key(0),
-    )
+    )  # fmt: skip
+    policy, seconds, _ = timing.timed(search)
     value = float(solvers.exploitability(agent.tree, jnp.asarray(policy)))
     say(
       "perfect values",
@@ -123,7 +105,7 @@ def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, belo
       iterations=number,
       playthroughs=playthroughs,
       iterations_below=below,
-      seconds=timing.significant(time.perf_counter() - start, 3),
+      seconds=timing.significant(seconds, 3),
     )
 
 
@@ -143,14 +125,11 @@ def train(
 
 
 def ladder(preset: str, iterations: int, playthroughs: int) -> None:
-  """Says how exploitable each rung of the ladder is, and what the package's network wins from it.
-
-  Exactly on the whole tree, and in matches, whose means should be the same.
-  """
+  """Says how exploitable each rung is, and its loss to the package's network by tree and match."""
   network = rebel_jax.load_pretrained(preset)
   params, config = network.params, network.config.replace(final_iterations=iterations)
   config, game = config.replace(final_playthroughs=64 * playthroughs), make_game(config)
-  matches = HandsEvaluator(config, game, opponents=LADDER).measure(params, 0).row
+  matches = HandsEvaluator(config, game).measure(params, 0, opponents=LADDER).row
   agent = Evaluator(config, game=game).agent
   values = ShownValues(Table.of(game))
   policies = [

@@ -1,12 +1,10 @@
 """Shares of a tree that regret-based pruning leaves alone (thesis, sections 3.3 and 3.5).
 
-`python -m benchmarks.studies.pruning` prints a JSON line for each game. Vanilla CFR skips what is
-below a move of regret R <= 0 for floor(|R| / L) iterations, which changes no policy (Theorem 7);
-counted are pairs of infostates at nodes, as a traversal over histories would touch them, nodes that
-a sweep over vectors of hands could skip, where no pair is left, and the player's own moves whose
-sums a traversal needs. Best-response pruning skips a move that even a best response to the average
-so far would not have gained by, and takes regrets from such a response when it comes back, so that
-no sums are kept below; these responses are not counted.
+Vanilla CFR skips what is below a move of regret R <= 0 for floor(|R| / L) iterations, which changes
+no policy (Theorem 7). Counted are pairs of infostates at nodes, as a traversal over histories would
+touch them, nodes without pairs, and the player's own moves whose sums a traversal needs.
+Best-response pruning skips a move that even a best response to the average so far would not have
+gained by, and takes regrets from such a response, not counted, when it comes back.
 """
 
 from typing import Any, NamedTuple
@@ -16,13 +14,12 @@ import jax.numpy as jnp
 
 import solvers
 from benchmarks import timing
-from games import LeducPoker, RiverEndgame, build_public_tree
+from games import LeducPoker, PublicTree, RiverEndgame, build_public_tree
 from games.pairs import of_tree
-from games.public_tree import PublicTree
 from solvers import loop
 from solvers.contrib.payoff_ranges import payoff_ranges
-from solvers.sweeps.levels import Levels, chance_reach
-from solvers.sweeps.problem import Problem, make_problem
+from solvers.sweeps import Levels, Problem, make_problem
+from solvers.sweeps.levels import chance_reach
 
 ALGORITHM: Any = solvers.vanilla_cfr()
 GAMES: dict[str, Any] = {
@@ -42,17 +39,11 @@ def regret_bounds(problem: Problem, player: int) -> Levels:
 
 
 class Sums(NamedTuple):
-  """Sums of best-response pruning of a player; rows `[n, H]` a level.
+  """Sums of best-response pruning of a player; rows `[n, H]` a level."""
 
-  Attributes:
-    reach: sums of the opponent's reach.
-    worth: sums of what the infostates that moves are made in were worth.
-    alive: where the last traversal came.
-  """
-
-  reach: Levels
-  worth: Levels
-  alive: Levels
+  reach: Levels  # of the opponent
+  worth: Levels  # of the infostates that moves are made in
+  alive: Levels  # where the last traversal came
 
 
 def recall(problem: Problem, state: Any, known: Sums, alive: Levels, player: int):
@@ -73,11 +64,9 @@ def step(
   problem: Problem, bounds: Any, state: Any, skips: Any, player: int, times: float = 1.0,
   known: Sums | None = None,
 ):  # fmt: skip
-  """Updates `player` but for what it skips, for `times` as long as Theorem 7 allows.
-
-  Returns the state, how long each move is skipped yet, `[n, H]` a level, which nodes the player's
-  own moves lead a traversal to, `[n, H]` a level, and what it knows (best-response pruning).
-  """
+  """Updates `player` but for what it skips, for `times` as long as Theorem 7 allows."""
+  # Returns the state, how long each move is skipped yet, which nodes the player's own moves lead a
+  # traversal to, `[n, H]` a level both, and what it knows (best-response pruning).
   alive = problem.own_reach(tuple((x == 0).astype(problem.dtype) for x in skips), player)
   if known is not None:
     state, best, known = recall(problem, state, known, alive, player)
@@ -103,11 +92,9 @@ def step(
 
 
 def shares(tree: PublicTree, iterations: int, *, responses: bool = False) -> jax.Array:
-  """Returns the shares of visits that are left, means over `iterations` of both: `[2, 3]`.
-
-  Rows are what the opponent's play leaves and what pruning leaves of that, by regrets or by best
-  responses; columns pairs, nodes and the player's own moves.
-  """
+  """Returns the shares of visits that are left, means over `iterations` of both: `[2, 3]`."""
+  # Rows are what the opponent's play leaves and what pruning leaves of that, by regrets or by best
+  # responses; columns pairs, nodes and the player's own moves.
   problem = make_problem(tree, tree.prior)
   bounds = [regret_bounds(problem, p) for p in (0, 1)]
   weights = of_tree(tree).weight_table(int(tree.root_pair_index)) > 0
@@ -152,7 +139,7 @@ def main(iterations: int = 1000, games: tuple[str, ...] = tuple(GAMES)) -> None:
     left = ([round(float(x), 4) for x in row] for row in rows)
     about = {"game": name, "nodes": tree.num_nodes, "iterations": iterations}
     names = "partial", "regret_based", "best_response"
-    timing.say({"benchmark": "pruning", **timing.environment(), **about, **dict(zip(names, left))})
+    timing.say("pruning", **about, **dict(zip(names, left)))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from games.arrays import (
   integers,
   lookup,
   short,
+  xp,
 )
 from games.poker import betting
 from games.poker.betting import Betting
@@ -80,9 +81,8 @@ class BetSizes:
   merge: Share | None = None
 
   def __post_init__(self):
-    for rounds in self._players:
+    for rounds in (*self._players, (self.donk or (),)):
       _check_sizes(rounds)
-    _check_sizes((self.donk or (),))
     check_fields(self)
     if self.near_all_in == 0:
       raise ValueError("near_all_in=0 must be a share of the chips, above 0 and at most 1")
@@ -124,11 +124,9 @@ class BetSizes:
 
   @functools.cached_property
   def _table(self) -> tuple[np.ndarray, np.ndarray]:
-    """Kinds of the sizes, 0 where there is none, and their amounts.
-
-    Both `[players or 1, rounds, raises, num_slots]`. Amounts are thousandths or chips, of a
-    geometric size the number of bets and ten times the thousandths that it has at most.
-    """
+    """Kinds of sizes, 0 for none, and amounts: `[players or 1, rounds, raises, num_slots]` each."""
+    # Thousandths or chips; of a geometric size the bets plus ten times the thousandths that it may
+    # be.
     return _tabulated(self._players, self.num_slots)
 
   @functools.cached_property
@@ -147,6 +145,11 @@ class BetSizes:
     """`[players or 1, rounds, raises, num_slots]` thousandths of the pot, 0 for other sizes."""
     kinds, amounts = self._table
     return np.where(kinds == _POT, amounts, 0)
+
+  def row(self, actor: int, street: int, raises: int) -> tuple[int, ...]:
+    """Returns where a decision's sizes stand in `thousandths`."""
+    places = zip((actor, street, raises), self.thousandths.shape)
+    return tuple(min(place, size - 1) for place, size in places)
 
   @checked
   def apart(self, rounds: int) -> "BetSizes":
@@ -198,7 +201,6 @@ class BetSizes:
       (len(states), betting.NUM_COLUMNS),
       "(n, columns or more)",
     )
-    xp: Any = states.__array_namespace__()
     stack = states[:, betting.STACK]
     may = rules.may_raise(states)
     if self.max_raises is not None:
@@ -279,7 +281,6 @@ class BetSizes:
     """Returns `to` with bets of nearly all chips as all-in."""
     if self.near_all_in is None:
       return to
-    xp: Any = states.__array_namespace__()
     first = states[:, betting.ACTOR] == 0
     stack = states[:, betting.STACK]
     chips = stack - xp.where(first, states[:, betting.PAID_0], states[:, betting.PAID_1])
@@ -289,11 +290,7 @@ class BetSizes:
 
 
 def _check_sizes(rounds: Any) -> None:
-  """Checks the sizes of a player.
-
-  Raises:
-    ValueError: one is not allowed, or they are not tuples of tuples.
-  """
+  """Checks that a player's sizes are allowed, in tuples of tuples."""
   nested = isinstance(rounds, tuple) and all(
     isinstance(counts, tuple) and all(isinstance(sizes, tuple) for sizes in counts)
     for counts in rounds
@@ -340,7 +337,6 @@ def _kind_of(size: Size) -> tuple[int, int]:
 
 def _product(whole: Rows, rest: Rows, thousandths: Rows, most: Rows) -> Rows:
   """Returns `(1000 * whole + rest) * thousandths / 1000`, half a chip rounded up."""
-  xp: Any = whole.__array_namespace__()
   return xp.minimum(whole, most) * thousandths + (rest * thousandths + 500) // 1000
 
 
@@ -383,16 +379,7 @@ PRESETS = {
 
 @checked
 def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> BetSizes:
-  """Returns an abstraction from a preset's name, a string of sizes, fractions, or an abstraction.
-
-  Args:
-    sizes: a preset's name; a string for `BetSizes.parse`, or two, one for each player; fractions of
-      the pot for every bet, all-in too; or an abstraction.
-    rounds: rounds of betting that the game has.
-
-  Raises:
-    ValueError: the name is unknown, a string is not understood, or a fraction is not positive.
-  """
+  """Returns an abstraction from a preset's name, one string or two, fractions, or itself."""
   if isinstance(sizes, BetSizes):
     return sizes
   if isinstance(sizes, str):

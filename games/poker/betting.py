@@ -17,6 +17,7 @@ from games.arrays import (
   checked,
   lookup,
   with_columns,
+  xp,
 )
 
 # Columns of a state of the betting.
@@ -42,30 +43,25 @@ class Betting:
   put in since the hand began, the size of the last raise of the round (before there is one: 0, or
   -1 or -2 if player 0 or 1 bet last on the round before and `tells_bettor`), how many raises and
   actions it has had, whether betting goes on, someone folded, or the round is closed, the chips
-  that each player had put in when the round began, and the stack, the chips that can be lost: rules
-  read it there, so that hands with other stacks start from another state.
+  that each had put in when the round began, and the stack, the chips that can be lost.
 
-  The first bet of a round is at least the big blind, a raise at least the last one; all one's
-  chips may always go in. No one bets more than the smaller stack. A round closes when both have
-  acted and the last one called (a check calls nothing). A closed round forgets how it was bet, so
-  that histories with the same future have the same state.
+  The first bet of a round is at least the big blind, a raise at least the last one; all one's chips
+  may always go in. No one bets more than the smaller stack. A round closes when both have acted and
+  the last one called (a check calls nothing). A closed round forgets how it was bet.
 
   Attributes:
     stacks: chips of each player before the hand.
     paid: chips that each has in the pot at the start (blinds, or what earlier rounds left).
     big_blind: the smallest bet.
     first_to_act: player who acts first in each round; the last entry holds for later rounds.
-    dead: chips in the pot that neither has paid, such as the odd chip of a pot, or blinds of
-      players who folded. Half of them count as each player's: who wins the pot wins the other half.
-    tells_bettor: whether states remember who bet last on the round before. Hold'em sets it where
-      sizes depend on that (`BetSizes.donk`).
-    rake: share of every pot that the house takes; what is left is won or split. Trees are of games
-      of zero sum and refuse it; lines of betting (`games.poker.lines`) do not.
+    dead: chips in the pot that neither has paid. Half of them count as each player's.
+    tells_bettor: whether states remember who bet last on the round before, for `BetSizes.donk`.
+    rake: share of every pot that the house takes. Trees are of games of zero sum and refuse it;
+      lines of betting (`games.poker.lines`) do not.
     rake_cap: the most chips that it takes; None for any number.
 
   Raises:
-    ValueError: the rake is no share, or a number of chips is not a whole number, negative, or more
-      than there are.
+    ValueError: the rake is no share, or chips are not whole, negative, or more than there are.
   """
 
   stacks: tuple[Stack, Stack] = (20_000, 20_000)
@@ -134,7 +130,6 @@ class Betting:
     Half of the pot without a bet that nobody called, negative where player 0 folded; in units of
     `stack`, for states with another.
     """
-    xp = states.__array_namespace__()
     paid = xp.minimum(states[:, PAID_0], states[:, PAID_1]).astype(float)
     paid = paid + self.dead / 2 if self.dead else paid
     paid = paid * (self.stack / states[:, STACK].astype(float))
@@ -147,11 +142,10 @@ class Betting:
 
   def highest(self, states: Rows) -> Rows:
     """Returns the most that a player has put in: `[n]`; a call puts in as much."""
-    return states.__array_namespace__().maximum(states[:, PAID_0], states[:, PAID_1])
+    return xp.maximum(states[:, PAID_0], states[:, PAID_1])
 
   def may_fold(self, states: Rows) -> Rows:
     """Says where the player to act faces a bet, and may fold: `[n]`."""
-    xp = states.__array_namespace__()
     own = xp.where(states[:, ACTOR] == 0, states[:, PAID_0], states[:, PAID_1])
     return (states[:, STATUS] == GOING_ON) & (own < self.highest(states))
 
@@ -164,7 +158,6 @@ class Betting:
 
     All-in where the stack does not reach further.
     """
-    xp = states.__array_namespace__()
     smallest = xp.maximum(states[:, LAST_RAISE], self.big_blind)
     return xp.minimum(self.highest(states) + smallest, states[:, STACK])
 
@@ -192,12 +185,10 @@ class Betting:
 
   def fold(self, states: Rows) -> Rows:
     """Returns the states after the actor folds."""
-    xp = states.__array_namespace__()
     return with_columns(states, {STATUS: xp.where(states[:, ACTOR] == 0, FOLDED_0, FOLDED_1)})
 
   def call(self, states: Rows) -> Rows:
     """Returns the states after the actor calls, or checks."""
-    xp = states.__array_namespace__()
     new = self._pay(states, self.highest(states))
     stack = states[:, STACK]
     both_in = (new[:, PAID_0] == stack) & (new[:, PAID_1] == stack)
@@ -217,14 +208,12 @@ class Betting:
 
   def raise_to(self, states: Rows, to: Any) -> Rows:
     """Returns the states after the actor bets or raises to `to` `[n]` chips in all."""
-    xp = states.__array_namespace__()
     last = xp.maximum(to - self.highest(states), states[:, LAST_RAISE])
     raises = states[:, RAISES] + 1
     return with_columns(self._pay(states, to), {LAST_RAISE: last, RAISES: raises})
 
   def next_round(self, states: Rows) -> Rows:
     """Returns the states at the start of the next round; closed at once if all chips are in."""
-    xp = states.__array_namespace__()
     started = states[:, ROUND] + 1
     actor = lookup(self.first_to_act, xp.minimum(started, len(self.first_to_act) - 1))
     status = xp.where(self.highest(states) == states[:, STACK], CLOSED, GOING_ON)
@@ -233,7 +222,6 @@ class Betting:
     return with_columns(states, new | {LAST_RAISE: last, RAISES: 0, ACTED: 0})
 
   def _pay(self, states: Rows, to: Any) -> Rows:
-    xp = states.__array_namespace__()
     actor = states[:, ACTOR]
     return with_columns(
       states,

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.arrays import Rows, check_integer, checked, integers, short
+from games.arrays import Rows, check_integer, checked, integers, short, xp
 
 RANKS = "23456789TJQKA"
 SUITS = "shdc"
@@ -200,7 +200,7 @@ _OF_RANKS, _OF_SUIT, _OF_PAIRS = _of_masks()
 
 @checked
 def strengths(suit_masks: Rows) -> Any:
-  """Computes hand strengths; higher wins, equal splits.
+  """Returns hand strengths `[...]`, int32 below 2**19; higher wins, equal splits.
 
   Straights run over consecutive ranks, the ace also below the deuce. The categories rank as in
   hold'em, whatever the deck. With fewer than five cards there are no straights and flushes, and
@@ -209,15 +209,11 @@ def strengths(suit_masks: Rows) -> Any:
   Args:
     suit_masks: `[..., suits]` integers, bit r set if the hand holds rank r of the suit (0 for a
       deuce, 12 for an ace), at most seven cards; numpy or JAX.
-
-  Returns:
-    `[...]` int32 of less than 2**19, so that what is sorted by strength can have its number in the
-    same integer.
   """
   suit_masks = integers("suit_masks", suit_masks, 0, _BITS - 1)
-  xp: Any = suit_masks.__array_namespace__()
-  one = two = three = four = best = xp.zeros(suit_masks.shape[:-1], np.int32)
-  of_suit, top, kickers = (xp.asarray(t) for t in (_OF_SUIT, _TOP, _KICKERS))
+  own: Any = suit_masks.__array_namespace__()
+  one = two = three = four = best = own.zeros(suit_masks.shape[:-1], np.int32)
+  of_suit, top, kickers = (own.asarray(t) for t in (_OF_SUIT, _TOP, _KICKERS))
   for s in range(suit_masks.shape[-1]):
     ranks = suit_masks[..., s].astype(np.int32)
     four, three, two, one = (
@@ -228,10 +224,10 @@ def strengths(suit_masks: Rows) -> Any:
     )
     best = xp.maximum(best, of_suit[ranks])
   # Of all that a hand may be called, the strongest counts.
-  best = xp.maximum(best, xp.asarray(_OF_RANKS)[one])
-  pairs = xp.asarray(_HIGHEST[2])[two]
+  best = xp.maximum(best, own.asarray(_OF_RANKS)[one])
+  pairs = own.asarray(_HIGHEST[2])[two]
   beside = kickers[xp.where(pairs & pairs - 1, 1, 3), one & ~pairs]
-  best = xp.maximum(best, xp.where(two > 0, xp.asarray(_OF_PAIRS)[pairs] + beside, 0))
+  best = xp.maximum(best, xp.where(two > 0, own.asarray(_OF_PAIRS)[pairs] + beside, 0))
   of_three = top[three]
   others, full_of = one & ~(1 << of_three), two & ~(1 << of_three)
   trips = _strength(THREE, of_three, kickers[2][others])
@@ -245,20 +241,13 @@ def strengths(suit_masks: Rows) -> Any:
 
 @checked
 def suit_masks(deck: Deck, cards: Rows) -> Any:
-  """Returns the masks that `strengths` takes, of hands: `[..., k]` cards to `[..., suits]`.
-
-  A card that is there twice counts once.
-
-  Raises:
-    ValueError: there are more than seven cards, or one is not of the deck.
-  """
+  """Returns the masks that `strengths` takes, of cards: `[..., k]` to `[..., suits]`."""
   cards = integers("cards", cards, 0, deck.num_cards - 1)
   if not 1 <= cards.shape[-1] <= MAX_CARDS:
     raise ValueError(f"cards={cards.shape[-1]} a hand must be from 1 to {MAX_CARDS}")
-  xp: Any = cards.__array_namespace__()
-  bit = xp.asarray(1 << deck.rank_of)[cards]
-  suit = xp.asarray(deck.suit_of)[cards]
-  every = xp.arange(len(deck.suits)).reshape(*[1] * suit.ndim, -1)
+  own: Any = cards.__array_namespace__()
+  bit, suit = (own.asarray(x)[cards] for x in (1 << deck.rank_of, deck.suit_of))
+  every = np.arange(len(deck.suits)).reshape(*[1] * suit.ndim, -1)
   of_suit = xp.where(suit[..., None] == every, bit[..., None], 0)
   masks = of_suit[..., 0, :]
   for k in range(1, cards.shape[-1]):  # not a sum: a card that comes twice counts once
@@ -291,7 +280,6 @@ def strengths_on(deck: Deck, hands: Rows, board: Rows) -> Any:
     integers(name, cards, 0, deck.num_cards - 1, ndim=ndim)
     for name, cards, ndim in (("hands", hands, 2), ("board", board, 1))
   )
-  xp: Any = board.__array_namespace__()
   blocked = (hands[:, :, None] == board[None, None]).any(axis=(1, 2))
   masks = suit_masks(deck, hands)  # the same on all boards
   if len(board):
@@ -305,10 +293,8 @@ _PAIRS = ("top pair", "second pair", "low pair")
 
 @checked
 def made_hands(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list[str]:
-  """Returns the made hand of each of `hole_cards` `[H, 2]` on a board, such as `top pair`.
-
-  A pair is named by its place among the board's cards; one that lies on the board counts as none.
-  """
+  """Returns the made hand of each of `hole_cards` `[H, 2]` on a board, such as `top pair`."""
+  # A pair is named by its place among the board's cards; one that lies on the board counts as none.
   found = []
   shown = np.unique(deck.rank_of[list(board)])[::-1]
   strengths = strengths_on(deck, hole_cards, np.asarray(board))
@@ -330,11 +316,9 @@ def made_hands(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list
 
 @checked
 def draws(deck: Deck, hole_cards: np.ndarray, board: Sequence[int]) -> list[str]:
-  """Returns the draws of each of `hole_cards` `[H, 2]` on a board, such as `flush draw`.
-
-  A flush draw has four cards of a suit, an open-ended straight draw two ranks that make a straight
-  (a double gutshot too), a gutshot one. The board's own draws are nobody's.
-  """
+  """Returns the draws of each of `hole_cards` `[H, 2]` on a board, such as `flush draw`."""
+  # A flush draw has four cards of a suit, an open-ended straight draw two ranks that make a
+  # straight (a double gutshot too), a gutshot one. The board's own draws are nobody's.
   if not len(board) < HAND_SIZE:
     return [NO_DRAW] * len(hole_cards)
   own = suit_masks(deck, hole_cards)

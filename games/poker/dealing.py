@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import Rows, is_whole, lookup, short
+from games.arrays import Rows, is_whole, lookup, short, xp
 from games.pairs import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import MAX_CARDS, NUM_HOLE_CARDS, Deck, strengths_on
@@ -21,23 +21,14 @@ _MAX_BOARDS = 100_000
 
 @dataclasses.dataclass(frozen=True)
 class Dealing:
-  """Cards dealt face up: some at the start, then sets of them, each after a round of betting.
+  """Cards dealt face up: some at the start, then sets of them, each after a round of betting."""
 
-  A deal is numbered among all sets of as many cards of the deck. `rounds` `[n]` below says how many
-  deals were before.
+  # A deal is numbered among all sets of as many cards of the deck; `rounds` `[n]` counts deals
+  # before.
 
-  Attributes:
-    deck: the cards there are.
-    board: cards that lie at the start.
-    deals: how many cards each deal has.
-
-  Raises:
-    ValueError: a card is not in the deck or there twice, or there are too few or too many.
-  """
-
-  deck: Deck
-  board: tuple[int, ...]
-  deals: tuple[int, ...]
+  deck: Deck  # the cards there are
+  board: tuple[int, ...]  # cards that lie at the start
+  deals: tuple[int, ...]  # how many cards each deal has
 
   def __post_init__(self):
     deck, board, deals, number = self.deck, self.board, self.deals, self.deck.num_cards
@@ -78,11 +69,7 @@ class Dealing:
 
   @functools.cached_property
   def final(self) -> np.ndarray:
-    """`[K, cards]` all cards that can have been dealt in the end, in order.
-
-    Raises:
-      ValueError: they are too many to be listed.
-    """
+    """`[K, cards]` all cards that can have been dealt in the end, in order; refused if too many."""
     live = [card for card in range(self.deck.num_cards) if card not in self.board]
     total = sum(self.deals)
     if not self.listable:
@@ -102,13 +89,11 @@ class Dealing:
 
   def shown(self, cards: Rows) -> Rows:
     """Returns which cards are among those on the board, `cards` `[n, k]`: `[n, deck's cards]`."""
-    xp: Any = cards.__array_namespace__()
     every = xp.arange(self.deck.num_cards, dtype=cards.dtype)
     return (cards[:, :, None] == every[None, None]).any(axis=1)
 
   def left(self, rounds: Rows, cards: Rows) -> Rows:
     """Returns which deals `cards` `[n, k]` on the board leave: `[n, num_deals]`."""
-    xp: Any = rounds.__array_namespace__()
     shown = self.shown(cards)
     left = xp.zeros((len(shown), self.num_deals), bool)
     for index, sets in enumerate(self.sets):
@@ -120,7 +105,6 @@ class Dealing:
 
   def cards(self, rounds: Rows, numbers: Rows) -> Rows:
     """Returns the cards of deals `numbers` `[n]`, -1 where one is of fewer: `[n, k]`."""
-    xp: Any = rounds.__array_namespace__()
     number, most = self.deck.num_cards, max(self.deals, default=1)
     dealt = lookup(np.array([*self.deals, 0]), rounds)
     cards = xp.full((len(numbers), most), NO_CARD, dtype=rounds.dtype)
@@ -133,7 +117,7 @@ class Dealing:
         sums = np.array([math.comb(c, size - i) for c in range(number)])
         place = (left[:, None] >= sums[None]).sum(axis=1, dtype=left.dtype) - 1
         left = left - lookup(sums, place)
-        columns[i] = xp.asarray(number - 1 - place, dtype=rounds.dtype)
+        columns[i] = (number - 1 - place).astype(rounds.dtype)
       cards = xp.where((dealt == size)[:, None], xp.stack(columns, axis=1), cards)
     return cards
 
@@ -150,30 +134,20 @@ class Dealing:
 
   def final_index(self, dealt: Rows) -> Rows:
     """Returns which of `final` the cards `dealt` `[n, k]` are, in any order: `[n]`."""
-    return place_among(self.final, dealt.__array_namespace__().sort(dealt, axis=1))
+    return place_among(self.final, xp.sort(dealt, axis=1))
 
 
 def place_among(sets: np.ndarray, cards: Rows) -> Rows:
   """Returns the index among sorted `sets` `[N, k]` of sorted sets of cards `[n, k]`: `[n]`."""
-  xp: Any = cards.__array_namespace__()
   base = (1 + int(sets.max(initial=0))) ** np.arange(sets.shape[1])[::-1]
-  numbers = (cards * xp.asarray(base.astype(cards.dtype))[None]).sum(axis=1, dtype=cards.dtype)
-  return xp.searchsorted(xp.asarray((sets @ base).astype(cards.dtype)), numbers)
+  numbers = (cards * base.astype(cards.dtype)[None]).sum(axis=1, dtype=cards.dtype)
+  return xp.searchsorted((sets @ base).astype(cards.dtype), numbers)
 
 
 def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:
-  """Deals the next cards of hold'em, such as hands of `reach` `[B, P, H]` leave: `[B, S]`.
-
-  A pair of hands is drawn first and then cards that neither holds, so that all players and the
-  board together are as often dealt as they ought to be. States where nothing is to be dealt give
-  what has no meaning.
-
-  Args:
-    game: hold'em.
-    key: consumed.
-    states: public states `[B, S]`.
-    reach: distributions of what both players hold.
-  """
+  """Deals hold'em's next cards, such as hands of `reach` `[B, P, H]` leave: `[B, S]`."""
+  # A pair of hands is drawn first and then cards that neither holds, so that hands and board
+  # together are as often dealt as they ought to be. Meaningless where nothing is to be dealt.
   hands = jnp.asarray(game.hole_cards)
   tiny = jnp.finfo(reach.dtype).tiny
   board = game.on_board(states)
@@ -204,13 +178,7 @@ FLOP = 3
 
 @functools.lru_cache(maxsize=8)
 def flop_classes(deck: Deck) -> tuple[np.ndarray, np.ndarray]:
-  """Returns one flop of each suit class and how many flops the class has.
-
-  Flops are of one class if renaming suits turns one into the other. The whole deck has 1,755.
-
-  Returns:
-    Cards `[C, 3]`, increasing, and sizes `[C]` that sum to all flops.
-  """
+  """Returns a flop of each class `[C, 3]` that renamed suits make alike, and class sizes `[C]`."""
   flops = _all_flops(deck)
   renamed = np.sort(deck.renamings[:, flops], axis=-1)
   codes = place_among(flops, renamed.reshape(-1, FLOP)).reshape(len(renamed), -1).min(axis=0)
@@ -219,11 +187,7 @@ def flop_classes(deck: Deck) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_flops(dealing: Dealing, flops: int | None) -> None:
-  """Checks how many flops a search may look at.
-
-  Raises:
-    ValueError: it is not a number of them, or the game does not deal a flop first.
-  """
+  """Checks how many flops a search may look at."""
   if flops is None:
     return
   if dealing.board or dealing.deals[:1] != (FLOP,) or max(dealing.deals[1:], default=1) > 1:
@@ -240,21 +204,10 @@ def check_flops(dealing: Dealing, flops: int | None) -> None:
 
 
 def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
-  """Draws flops such that sums over them are, on average, sums over all flops.
-
-  With as many as there are classes each comes once, its suits renamed at random, and stands for the
-  size of its class: the mean over the renamings is exactly the sum over all flops. With fewer,
-  classes are drawn by their sizes, and each stands for an equal share of all flops.
-
-  Args:
-    deck: the cards.
-    number: of flops, at most that of the classes.
-    draw: `[]` integer that decides what is drawn.
-
-  Returns:
-    Numbers of flops `[number]`, in the order of `itertools.combinations`, and how many flops each
-    stands for `[number]`.
-  """
+  """Draws flops' numbers `[number]`, and how many flops of all each stands for `[number]`."""
+  # Sums over them are, on average, sums over all flops. With as many as there are classes each
+  # comes once, its suits renamed at random, for its class: the mean over the renamings is exact.
+  # With fewer, classes are drawn by their sizes, and each stands for an equal share.
   flops, sizes = flop_classes(deck)
   class_key, suit_key = jax.random.split(jax.random.key(draw))
   renamings = jnp.asarray(deck.renamings)

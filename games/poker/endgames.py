@@ -39,11 +39,16 @@ class _Endgame(Holdem):
       raise ValueError(
         f"board={board!r} holds {len(cards)} cards; this endgame needs {self.num_board}"
       )
+    rules = Betting(_each(stack, 2), (pot // 2, pot // 2), big_blind, dead=pot % 2)
+    if rules.stack == pot // 2:
+      raise ValueError(
+        f"stack={stack!r} is all in the pot of {pot}; a player must have chips behind to bet"
+      )
     super().__init__(
       deck=deck,
       board=cards,
       deals=(1,) * (_RIVER - self.num_board),
-      rules=_betting(pot, stack, big_blind),
+      rules=rules,
       bets=make_bet_sizes(bets, rounds=1 + _RIVER - self.num_board),
     )
 
@@ -87,9 +92,8 @@ class SmallHoldem(Holdem):
     big_blind: the smallest bet; the larger blind by default.
     first_to_act: who acts first in each round.
     bets: as for `TurnEndgame`.
-    flops: flops that a search of the deal looks at where it deals three cards, drawn for every hand
-      and unbiased: one of each suit class if as many as there are, 1,755 in the whole deck; 0 for
-      all of them, which few decks are small enough for.
+    flops: flops that a search of a deal of three cards looks at, drawn for every hand, unbiased: at
+      most one of each suit class, 1,755 in the whole deck; 0 for all of them.
   """
 
   name = "small_holdem"
@@ -107,12 +111,12 @@ class SmallHoldem(Holdem):
     bets: Bets = (1.0,),
     flops: int = 0,
   ):
-    both = _both(blinds)
+    both = _each(blinds, 2)
     least = max(both) if big_blind is None else big_blind
     super().__init__(
       deck=Deck(ranks, suits),
       deals=_each(deals),
-      rules=Betting.with_blinds(_both(stack), both, least, _each(first_to_act)),
+      rules=Betting.with_blinds(_each(stack, 2), both, least, _each(first_to_act)),
       bets=make_bet_sizes(bets, rounds=1 + len(_each(deals))),
       flops=flops or None,
     )
@@ -137,9 +141,8 @@ class SmallHoldem4Rounds(SmallHoldem):
 class NoLimitHoldem(SmallHoldem):
   """Whole no-limit hold'em between two: four rounds, blinds of 50 and 100 chips.
 
-  Player 0 has the small blind: it acts first before the flop, and last after it. The stacks are
-  those of the annual computer poker competition, which the paper plays (appendix C.1). No tree of
-  all of it can be made; self-play makes subgames as it meets them.
+  Player 0 has the small blind: it acts first before the flop, and last after it. Stacks are those
+  of the annual computer poker competition (appendix C.1). No tree of all of it can be made.
 
   Args:
     stack: chips of each player before the hand.
@@ -170,28 +173,12 @@ class FlopHoldem(SmallHoldem):
     super().__init__(RANKS, SUITS, (3,), (50, 100), stack, None, (0, 1), bets, flops)
 
 
-def _each(numbers: Any) -> tuple[Any, ...]:
-  """Returns several numbers, or one, as a tuple; what they may be is checked elsewhere."""
-  return tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,)
+def _each(numbers: Any, count: int = 1) -> Any:
+  """Returns several numbers, or one for each, as a tuple; what they may be is checked elsewhere."""
+  return tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,) * count
 
 
-def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
-  rules = Betting(_both(stack), (pot // 2, pot // 2), big_blind, dead=pot % 2)
-  if rules.stack == pot // 2:
-    raise ValueError(
-      f"stack={stack!r} is all in the pot of {pot}; a player must have chips behind to bet"
-    )
-  return rules
-
-
-def _both(chips: int | tuple[int, int]) -> tuple[int, int]:
-  """Returns both players' chips, given for each or as one number."""
-  return (chips[0], chips[1]) if isinstance(chips, tuple | list) else (chips, chips)
-
-
-register("flop_holdem", FlopHoldem)
-register("no_limit_holdem", NoLimitHoldem)
-register("river_endgame_holdem", RiverEndgame)
-register("small_holdem", SmallHoldem)
-register("small_holdem_4_rounds", SmallHoldem4Rounds)
-register("turn_endgame_holdem", TurnEndgame)
+for _game in (
+  FlopHoldem, NoLimitHoldem, RiverEndgame, SmallHoldem, SmallHoldem4Rounds, TurnEndgame
+):  # fmt: skip
+  register(_game.name, _game)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, SupportsFloat
 
+import jax
 import numpy as np
 
-from games.arrays import Rows, check_shape, checked, may_hold, short, with_columns
+from games.arrays import Rows, check_shape, checked, short, with_columns, xp
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
@@ -29,21 +30,19 @@ class Holdem(Game):
 
   Infostates are the pairs of hole cards that the starting board leaves, `hole_cards` `[H, 2]`, in
   the order of `Deck.hole_cards` (all pairs with `every_hand`); hands that share a card exclude each
-  other. Payoffs are chips won or lost since the hand began, those in the pot at the start included.
+  other. Payoffs are chips won or lost since the hand began, those in the pot at the start included,
+  in units of `rules.stack`, where hands have other stacks.
 
   Actions: 0 folds (only to a bet), 1 checks or calls, 2 and up bet or raise by the sizes of the
   abstraction in turn, the last of them all-in, then those that `with_bet` added; `burn`, and from
   `first_deal` on the cards that chance deals, card by card where one is dealt, else set by set.
   Chance burns a card, which no one sees and nothing depends on, where the turn to act would
   otherwise come to the wrong player: so all nodes at one depth of a tree have the same mover, and
-  a player's update leaves alone half of the levels. It ends a round of betting, and what was bet on
-  the way is forgotten: a deal's public state is the pot.
+  a player's update leaves alone half of the levels. A deal's public state is the pot.
 
   A public state is the betting state (`games.poker.betting`), the cards dealt since the start, -1
   for those to come, and what is `fresh` in every hand: before those cards the ones that lie at the
   start, after them the sizes of bets and a number that decides which flops searches look at.
-  Payoffs of a hand with another stack than `rules.stack` are counted as if it were that one, so
-  that a network, which sees chips as fractions of the stack, learns all of them in one unit.
 
   Attributes:
     deck: the cards there are.
@@ -52,12 +51,10 @@ class Holdem(Game):
     dealing: the sets of cards that these may be.
     rules: stacks, pot and minimum bets.
     bets: the abstraction.
-    fresh: what is drawn anew for every hand of self-play (`vary`); the game itself, of which trees
-      are made, stays the one that the other parameters say.
+    fresh: what is drawn anew for every hand of self-play (`vary`); trees are of the game itself.
     flops: how many outcomes of a deal of several cards a search looks at, drawn for every hand;
       None for all.
-    every_hand: whether hands that the board blocks are infostates too, of probability zero, so that
-      infostates are the same on all boards.
+    every_hand: whether hands that the board blocks are infostates too, of probability zero.
     ranges: what players may hold, if that is not every hand; see `only`.
     kept: `[H]` which of all hands, in their order, are infostates.
   """
@@ -120,7 +117,6 @@ class Holdem(Game):
     return np.concatenate([np.asarray(part, np.int64) for part in parts])
 
   def actor(self, states):
-    xp = states.__array_namespace__()
     status, later = states[:, betting.STATUS], states[:, betting.ROUND] < len(self.deals)
     over = xp.where((status == betting.CLOSED) & later, CHANCE, TERMINAL)
     return xp.where(status == betting.GOING_ON, states[:, betting.ACTOR], over)
@@ -138,21 +134,18 @@ class Holdem(Game):
 
   def amounts(self, states: Rows) -> Rows:
     """Returns the amount of each betting action, -1 where it is not legal: `[n, bets]` chips."""
-    xp: Any = states.__array_namespace__()
     sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
     columns = [self.bets.amounts(self.rules, states, sizes)]
     for row, chips in self._added_bets:
-      columns.append(xp.where((states == xp.asarray(row)).all(axis=1), chips, -1)[:, None])
+      columns.append(xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None])
     return xp.concat(columns, axis=1)
 
   def legal_actions(self, states):
-    xp = states.__array_namespace__()
     deals = self.burns(states)[:, None], self.legal_deals(states)
     return xp.concat([self.legal_moves(states), *deals], axis=1)
 
   def legal_moves(self, states: Rows) -> Rows:
     """Returns which moves players have: `[n, burn]`."""
-    xp: Any = states.__array_namespace__()
     fold, call = self.rules.may_fold(states), states[:, betting.STATUS] == betting.GOING_ON
     return xp.concat([xp.stack([fold, call], axis=1), self.amounts(states) >= 0], axis=1)
 
@@ -164,7 +157,6 @@ class Holdem(Game):
 
   def next_states(self, states, actions, players: bool | None = None):
     """Returns the states after `actions` `[n]`; `players` says if all are players' or chance's."""
-    xp = states.__array_namespace__()
     new = with_columns(states, {betting.ACTOR: 1 - states[:, betting.ACTOR]})  # after a burn
     for of_players, rows, move in (
       (True, actions == FOLD, self.rules.fold),
@@ -176,20 +168,18 @@ class Holdem(Game):
       ),
       (False, actions >= self.first_deal, functools.partial(self._deal, actions)),
     ):
-      if players in (None, of_players) and may_hold(rows):
+      if players in (None, of_players) and (isinstance(rows, jax.Array) or rows.any()):
         new = xp.where(rows[:, None], move(states), new)
     return new
 
   def _raise(self, actions: Rows, states: Rows) -> Rows:
     """Returns the states after `actions` bet or raise."""
-    xp: Any = states.__array_namespace__()
     amounts = self.amounts(states)
     slot = xp.clip(actions - FIRST_BET, 0, amounts.shape[1] - 1)
     return self.rules.raise_to(states, xp.take_along_axis(amounts, slot[:, None], axis=1)[:, 0])
 
   def _deal(self, actions: Rows, states: Rows) -> Rows:
     """Returns the states after `actions` deal cards."""
-    xp: Any = states.__array_namespace__()
     cards = self.dealt_cards(states, actions)
     columns: dict[int, Any] = {}
     for index, number in enumerate(self.deals):
@@ -203,13 +193,11 @@ class Holdem(Game):
   def with_bet(self, history: Sequence[int], chips: int) -> "Holdem":
     """Returns this game with one more bet after `history`: a bet off the tree, added to it.
 
+    The new action, numbered `burn` of this game, is legal there only; chance's move up by one.
+
     Args:
       history: public actions that lead to the state where the bet is made.
       chips: what the bet brings the player's chips in the pot to.
-
-    Returns:
-      A game in which the new action, numbered `burn` of this game, is legal there only;
-      chance's actions move up by one.
 
     Raises:
       ValueError: the bet is below the minimum, above the stack, or the abstraction has it.
@@ -236,16 +224,15 @@ class Holdem(Game):
   def only(self, beliefs: np.ndarray) -> "Holdem":
     """Returns the game in which players are dealt the hands of their ranges and no others.
 
-    Infostates are the hands that either holds with some belief, those left out that meet none of
-    the other's. States, actions, policies and values of hands that are held stay what they are;
-    a hand outside a player's range is impossible, and the prior are the ranges.
+    Infostates are the hands that either holds with some belief, without those that meet none of
+    the other's. States, actions, policies and values of hands that are held stay what they are; a
+    hand outside a player's range is impossible, and the prior are the ranges.
 
     Args:
       beliefs: `[P, H]` at the start, each row a distribution.
 
     Raises:
-      ValueError: hands are chosen already, or `beliefs` have another shape, are no distributions or
-        leave no pair of hands.
+      ValueError: hands are chosen already, or `beliefs` are no distributions or leave no pair.
     """
     rows = np.asarray(beliefs, float)
     check_shape("beliefs", rows, (2, self.num_infostates), "(P, H)")
@@ -314,14 +301,11 @@ class Holdem(Game):
 
   @checked
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
-    """Turns two ranges into beliefs at the start; see `games.poker.notation`.
+    """Turns two ranges into beliefs at the start `[P, H]`, whose rows sum to one.
 
     Args:
       ranges: player 0's and player 1's: two strings for `parse_range`, or `[P, C(n, 2)]` weights,
         not negative, in the order of `deck.hole_cards()`; hands that the board blocks are left out.
-
-    Returns:
-      `[P, H]` beliefs, rows sum to one.
 
     Raises:
       ValueError: the shape is wrong, a string is not understood, a weight is negative or not
@@ -346,13 +330,11 @@ class Holdem(Game):
     return (live / totals)[:, self.kept]
 
   def dealt_cards(self, states, actions):
-    xp = states.__array_namespace__()
     deals = (actions >= self.first_deal) & (self.actor(states) == CHANCE)
     cards = self.dealing.cards(states[:, betting.ROUND], actions - self.first_deal)
     return xp.where(deals[:, None], cards, NO_CARD)
 
   def chance(self, states, actions):
-    xp = states.__array_namespace__()
     cards = self.dealt_cards(states, actions)
     held = xp.asarray(self.hole_cards, dtype=cards.dtype)[None, :, :, None]
     blocked = (held == cards[:, None, None, :]).any(axis=(2, 3))
@@ -399,7 +381,6 @@ class Holdem(Game):
     return np.concatenate([np.ones((1, *showdowns.shape[1:])), showdowns])
 
   def payoff_index(self, states):
-    xp = states.__array_namespace__()
     board = self.dealing.final_index(self.dealt(states))
     return xp.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
 
@@ -417,7 +398,6 @@ class Holdem(Game):
 
   def on_board(self, states: Rows) -> Rows:
     """Returns all cards on the board, -1 for those to come: `[n, k]`."""
-    xp: Any = states.__array_namespace__()
     if self.fresh.board:
       return states[:, betting.NUM_COLUMNS : self._first_size]
     board = xp.broadcast_to(
@@ -428,7 +408,6 @@ class Holdem(Game):
   # What a network sees, and what a person reads.
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     stack, actor = states[:, betting.STACK, None].astype(float), self.actor(states)[:, None]
     paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].astype(float)
     columns = [

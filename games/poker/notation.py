@@ -84,20 +84,9 @@ Sizes = tuple[tuple[tuple[Size, ...], ...], ...]
 
 @checked
 def parse_sizes(text: str, rounds: int, *, field: str = "bets", unit: int = 1) -> Sizes:
-  """Returns the sizes that a string names, by round and by how many raises there have been.
-
-  Sizes are separated by commas, the first bet from raises, and these from later ones, by `/`, and
-  rounds by `|`; what stands last holds for what follows. `-` stands for no bet.
-
-  Args:
-    text: the sizes.
-    rounds: rounds of betting that the game has, for `e`: all chips in with the last of them.
-    field: what errors call the string.
-    unit: chips that `1c` is; of 100, chips may have two decimals.
-
-  Raises:
-    ValueError: a size is not understood, or is a multiple of a bet where nobody has bet.
-  """
+  """Returns the sizes that a string names, by round and by how many raises there have been."""
+  # Commas separate sizes, `/` the first bet, raises and later ones, `|` rounds; what stands last
+  # holds for what follows. `unit` is the chips of `1c`; of 100, chips may have two decimals.
   given = text.lower().split("|")
   if len(given) > rounds:
     raise ValueError(
@@ -119,11 +108,7 @@ def parse_sizes(text: str, rounds: int, *, field: str = "bets", unit: int = 1) -
 def parse_donk(
   text: str, rounds: int, *, field: str = "donk", unit: int = 1
 ) -> tuple[tuple[Size, ...], ...]:
-  """Returns the sizes of donk bets in each round after the first, from a string such as `33%|-`.
-
-  Raises:
-    ValueError: a size is not understood, or there are raises, or no round after the first.
-  """
+  """Returns the sizes of donk bets in each round after the first, from a string such as `33%|-`."""
   if rounds < 2:
     raise ValueError(f"{field}={short(text)} is about rounds after the first, and the game has one")
   if isinstance(text, str) and "/" in text:
@@ -154,18 +139,13 @@ def _size(name: str, left: int, field: str, text: str, unit: int) -> Size:
   try:
     if chips:
       return Plus(round(unit * float(chips)))
+    if kind == "x":
+      return Times(float(number))
     if kind is None:
       return Geometric(int(bets or left), float(most) / 100 if most else ALL_IN)
   except ValueError as error:
     raise ValueError(f"{field}={short(text)} holds {short(name)}; {error}") from None
   value = float(number)
-  if kind == "x":
-    if not 1 < value <= 1000:
-      raise ValueError(
-        f"{field}={short(text)} holds {short(name)}; a multiple of the bet faced must be above "
-        "1x and at most 1000x"
-      )
-    return Times(value)
   if not 0.1 <= value <= 100_000:
     raise ValueError(
       f"{field}={short(text)} holds {short(name)}; a share of the pot must be from 0.1% to 100000%"
@@ -203,8 +183,7 @@ def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") ->
     `[C(n, 2)]` weights from 0 to 1, in the order of `deck.hole_cards()`.
 
   Raises:
-    ValueError: a part is not understood, names no hand of the deck, or has a weight that is not a
-      number from 0 to 1; or there is no part.
+    ValueError: a part is not understood, names no hand of the deck, or has no weight from 0 to 1.
   """
   deck = Deck() if deck is None else deck
   parts = [part for part in re.split(r"[,;\s]+", text) if part]
@@ -240,8 +219,7 @@ def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") ->
 def format_range(weights: np.ndarray, deck: Deck | None = None) -> str:
   """Returns the shortest string for a range that `parse_range` reads as the same weights.
 
-  Hands of one weight stand together, the highest weight first; cells of which all hands have it
-  are joined to runs, other hands are named one by one. No hand at all gives an empty string.
+  Hands of one weight stand together, the highest weight first; no hand gives an empty string.
 
   Args:
     weights: `[C(n, 2)]` from 0 to 1, in the order of `deck.hole_cards()`.
@@ -303,9 +281,9 @@ def _held(
   first, dash, last = text.partition("-")
   low = _read(first, deck)
   high = _read(last, deck) if dash else low
-  named: set[Cell] | None = None
-  if low is not None and high is not None and not (dash and (low[1] or high[1])):
-    named = _between(low[0], high[0]) if dash else _upward(*low, len(deck.ranks))
+  named = None
+  if low is not None and high is not None and not (dash and "+" in text):
+    named = _between(low[0], high[1])
   if named is None:
     raise ValueError(
       f"{field} holds {part!r}, which is not understood; write hands of the ranks {deck.ranks!r} "
@@ -314,34 +292,26 @@ def _held(
   return np.array([cell in named for cell in cells], bool)
 
 
-def _read(text: str, deck: Deck) -> tuple[Cell, bool] | None:
-  """Returns ranks, letter and whether there is a plus; None if it is not a hand."""
+def _read(text: str, deck: Deck) -> tuple[Cell, Cell] | None:
+  """Returns a hand's cell and, with a plus, the last of its line, else itself; None if no hand."""
   found = _HAND.fullmatch(text.replace("10", "T"))
   if found is None:
     return None
-  ranks = sorted((deck.ranks.find(found[i].upper()) for i in (1, 2)), reverse=True)
-  letter = found[3].lower()
-  if min(ranks) < 0 or (ranks[0] == ranks[1] and letter):
+  low, high = sorted(deck.ranks.find(found[i].upper()) for i in (1, 2))
+  letter, top, gap = found[3].lower(), len(deck.ranks) - 1, high - low
+  if low < 0 or (high == low and letter):
     return None
-  return (ranks[0], ranks[1], letter), bool(found[4])
+  cell = high, low, letter
+  if not found[4]:
+    return cell, cell
+  # Pairs and neighbours rise together, else kickers do.
+  return cell, (top, top - gap, letter) if gap <= 1 else (high, high - 1, letter)
 
 
 def _in_suits(high: int, low: int, letter: str) -> set[Cell]:
   if high == low:
     return {(high, low, "")}
   return {(high, low, x) for x in (letter or _SUITED + _OFFSUIT)}
-
-
-def _upward(cell: Cell, plus: bool, num_ranks: int) -> set[Cell]:
-  """Returns the cells of a hand, and with a plus those above: pairs, neighbours, or kickers."""
-  high, low, letter = cell
-  if not plus:
-    return _in_suits(high, low, letter)
-  if high == low:
-    return {(rank, rank, "") for rank in range(low, num_ranks)}
-  if high == low + 1:
-    return set().union(*(_in_suits(x, x - 1, letter) for x in range(high, num_ranks)))
-  return set().union(*(_in_suits(high, kicker, letter) for kicker in range(low, high)))
 
 
 def _between(one: Cell, other: Cell) -> set[Cell] | None:

@@ -1,9 +1,7 @@
 """Hold'em's subgames as templates, and the stacks, pots, bets and boards of each new hand.
 
-A template is of a round of betting, of a deal, or of all deals to all-in hands. ReBeL trains
-hold'em on random stacks and bet sizes, turn endgame hold'em on random boards too, and measures it
-at one spot (appendices C.1 and C.2). All that a hand starts with is in its first public state, so
-hands differ in nothing but that.
+ReBeL trains hold'em on random stacks and bet sizes, turn endgames on random boards too, and
+measures it at one spot (appendices C.1 and C.2): all of it is in a hand's first public state.
 """
 
 import dataclasses
@@ -18,6 +16,7 @@ import numpy as np
 
 from games.arrays import as_share, short, with_columns
 from games.game import CHANCE
+from games.pairs import HoleCards
 from games.poker import betting
 from games.poker.betting import CALL, FIRST_BET, FOLD
 from games.poker.cards import strengths_on
@@ -30,36 +29,19 @@ NAMES = ("stack", "pot", "bets", "board")
 
 @dataclasses.dataclass(frozen=True)
 class Fresh:
-  """What every hand is drawn from; None leaves the game's own.
+  """What every hand is drawn from; None leaves the game's own."""
 
-  Attributes:
-    stack: least and greatest number of chips of each player before the hand.
-    pot: least and greatest number of chips in the pot at the start, half from each player.
-    bets: by how much of the pot each bet size moves at most.
-    board: whether other cards lie at the start.
-  """
-
-  stack: tuple[int, int] | None = None
-  pot: tuple[int, int] | None = None
-  bets: float | None = None
-  board: bool = False
+  stack: tuple[int, int] | None = None  # least and most chips of each player before the hand
+  pot: tuple[int, int] | None = None  # least and most chips at the start, half from each player
+  bets: float | None = None  # by how much of the pot each bet size moves at most
+  board: bool = False  # whether other cards lie at the start
 
 
 FIXED = Fresh()
 
 
 def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
-  """Returns the arguments of `Holdem.vary`.
-
-  Args:
-    game: the game.
-    how: `stack` and `pot`, each `LOW-HIGH` in chips, drawn uniformly; `bets`, by how much of the
-      pot each size moves at most; `board`, `random` for as many cards of the deck as the game's
-      has. What is not named stays as it is.
-
-  Raises:
-    ValueError: a name is unknown or a value not allowed.
-  """
+  """Returns arguments of `Holdem.vary`: `stack` and `pot` `LOW-HIGH`, `bets`, `board="random"`."""
   for name in how:
     if name not in NAMES:
       raise ValueError(f"vary={name!r} is unknown for {game.name}; known: {', '.join(NAMES)}")
@@ -95,56 +77,38 @@ def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
 
 
 def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
-  """Draws the first public states of hands: `[number, S]`, by what of them is `Holdem.fresh`.
-
-  Args:
-    game: the game.
-    key: consumed.
-    number: of hands.
-  """
+  """Draws hands' first public states, of what is `Holdem.fresh`: `[number, S]`; consumes `key`."""
   fresh, keys = game.fresh, jax.random.split(key, 5)
-  start = jnp.asarray(game.initial_state(), jnp.int32)
-  states = jnp.tile(start, (number, 1))
+  drawn: list[tuple[Any, jax.Array]] = []  # columns, and what is new in them
   if fresh.pot is not None:
-    half = jax.random.randint(keys[0], (number,), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
-    for column in (betting.PAID_0, betting.PAID_1, betting.START):
-      states = states.at[:, column].set(half.astype(states.dtype))
+    half = jax.random.randint(keys[0], (number, 1), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
+    drawn.append((np.array([betting.PAID_0, betting.PAID_1, betting.START]), half))
   if fresh.stack is not None:
-    stack = jax.random.randint(keys[1], (number,), fresh.stack[0], fresh.stack[1] + 1)
-    states = states.at[:, betting.STACK].set(stack.astype(states.dtype))
+    least, most = fresh.stack
+    drawn.append((betting.STACK, jax.random.randint(keys[1], (number,), least, most + 1)))
   if fresh.board:
     order = jax.vmap(lambda k: jax.random.permutation(k, game.deck.num_cards))
     board = jnp.sort(order(jax.random.split(keys[2], number))[:, : len(game.board)], axis=1)
-    first = betting.NUM_COLUMNS
-    states = states.at[:, first : first + board.shape[1]].set(board.astype(states.dtype))
+    drawn.append((betting.NUM_COLUMNS + np.arange(len(game.board)), board))
   if fresh.bets is not None:
     sizes = np.asarray(game.bets.thousandths.reshape(-1), np.int32)
     most = round(1000 * fresh.bets)
     moved = sizes + jax.random.randint(keys[3], (number, len(sizes)), -most, most + 1)
-    columns = game.size_columns
-    states = states.at[:, columns].set(
-      jnp.where(sizes > 0, jnp.maximum(moved, 10), 0).astype(states.dtype)
-    )
+    drawn.append((game.size_columns, jnp.where(sizes > 0, jnp.maximum(moved, 10), 0)))
   if game.flops is not None:
-    draw = jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)
-    states = states.at[:, -1].set(draw.astype(states.dtype))
+    drawn.append((-1, jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)))
+  states = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (number, 1))
+  for columns, rows in drawn:
+    states = states.at[:, columns].set(rows.astype(states.dtype))
   return states
 
 
 def size_columns_at(game: Any, state: np.ndarray) -> dict[int, int]:
-  """Returns the columns of a public state `[S]` with the bet sizes of its decision, by slot.
-
-  Of a game whose states hold them (`Fresh.bets`).
-  """
-  table = game.bets.thousandths
-  players, rounds, raises, _ = table.shape
-  key = (
-    min(int(state[betting.ACTOR]), players - 1),
-    min(int(state[betting.ROUND]), rounds - 1),
-    min(int(state[betting.RAISES]), raises - 1),
-  )
-  first = game.size_columns.start + int(np.ravel_multi_index((*key, 0), table.shape))
-  return {slot: first + slot for slot in np.flatnonzero(table[key]).tolist()}
+  """Returns the columns of `state` `[S]` with the fresh bet sizes of its decision, by slot."""
+  table, at = game.bets.thousandths, (betting.ACTOR, betting.ROUND, betting.RAISES)
+  row = game.bets.row(*(int(state[column]) for column in at))
+  first = game.size_columns.start + int(np.ravel_multi_index((*row, 0), table.shape))
+  return {slot: first + slot for slot in np.flatnonzero(table[row]).tolist()}
 
 
 def _range(name: str, value: Any) -> tuple[int, int]:
@@ -164,19 +128,12 @@ _MOST_BOARDS = 2_000  # that all-in hands are shown on, unless the next card is 
 
 
 class Streets:
-  """The templates of a game of hold'em; see `games.template.Templates`.
+  """The subgames of hold'em as templates, and what fills them; methods run on JAX's arrays.
 
   Rounds of one shape share a template, such as flop and turn; so do deals of as many cards. The
-  first template is that of the first round alone, in which hands start. Hands that are all-in have
-  templates with all deals that are left: the next deal as others have it, and where flops are drawn
-  one card after each of its outcomes. Boards that are too many go from deal to deal instead.
-
-  Args:
-    game: hold'em.
-
-  Raises:
-    ValueError: a round's shape depends on chips: its bets may reach all-in without being the move
-      all-in, raises have no end, or a player may have nothing left to bet with.
+  first is that of the first round alone, in which hands start. All-in hands have templates with all
+  deals that are left: the next as others have it, and where flops are drawn one card after each of
+  its outcomes. Boards that are too many go from deal to deal instead.
   """
 
   def __init__(self, game: Any):
@@ -203,9 +160,11 @@ class Streets:
 
   @property
   def one_start(self) -> bool:
+    """Whether all games start in the same public state."""
     return self.game.fresh == FIXED and self.game.flops is None
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
+    """Returns public states that games start in: `[number, S]`; `key` is consumed."""
     return draw_states(self.game, key, number)
 
   def stage_template(self, number: int) -> int:
@@ -218,11 +177,13 @@ class Streets:
     return found if found != self._of_stage[2 * number + 1] else None
 
   def number_of(self, states: jax.Array) -> jax.Array:
+    """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
     stage = self.game.stages(states)
     all_in = self.game.rules.highest(states) == states[:, betting.STACK]
     return jnp.where(all_in, jnp.asarray(self._all_in)[stage], jnp.asarray(self._of_stage)[stage])
 
   def is_legal(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
+    """Says which of `actions` `[n]`, all of players or all of chance, are legal: `[n]`."""
     game = self.game
     if players:
       moves = game.legal_moves(states)
@@ -232,10 +193,8 @@ class Streets:
     return (game.actor(states) == CHANCE) & ~on_board.any(axis=(1, 2))
 
   def next_states(self, states: jax.Array, actions: jax.Array, players: bool) -> jax.Array:
-    """Returns the states after `actions` `[n]`, and after the card that may have to be burned.
-
-    A burn gives whole trees levels of one mover, which single rounds have without it.
-    """
+    """Returns the states after `actions` `[n]`, and after the card that may have to be burned."""
+    # A burn gives whole trees levels of one mover, which single rounds have without it.
     after = self.game.next_states(states, actions, players)
     if not players:  # nothing is burned after a deal
       return after
@@ -243,6 +202,7 @@ class Streets:
     return jnp.where(self.game.burns(after)[:, None], turned, after)
 
   def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Draws outcomes of chance at `above` `[n, S]`, and how many each stands for: `[n]` both."""
     game, draw = self.game, above[0, -1]
     if level == 1:
       sets, stand_for = draw_flops(game.deck, game.flops, draw)
@@ -253,14 +213,15 @@ class Streets:
     return game.first_deal + card, free.sum(axis=1).astype(float)
 
   def possible(self, states: jax.Array) -> jax.Array:
+    """Returns which infostates the rules allow in `states`: `[n, P, H]`."""
     game = self.game
     shown = game.dealing.shown(game.on_board(states))
     hands = np.asarray(game.hole_cards)
     free = ~(shown[:, hands[:, 0]] | shown[:, hands[:, 1]])
     return jnp.repeat(free[:, None], 2, axis=1)
 
-  def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
-    """Returns the hands, and their strengths on the boards of the showdowns at `ends` `[T, S]`."""
+  def pair_columns(self, template: int, ends: jax.Array, dealt: jax.Array) -> dict[str, Any]:
+    """Returns `Pairs.columns` of a template's ends `[T, S]`, with cards `dealt` `[N, k]`."""
     game, tables = self.game, np.array(self.templates[template].payoff_index, int)
     boards = [np.flatnonzero(tables == table)[0] for table in np.unique(tables[tables > 0])]
     hands = jnp.asarray(game.hole_cards, jnp.int32)
@@ -268,24 +229,13 @@ class Streets:
     if boards:
       shown = game.on_board(ends[np.array(boards)])
       strengths = jax.vmap(lambda board: strengths_on(game.deck, hands, board))(shown)
-    return {
-      "pair_weights": jnp.ones((1, 1, 1)),
-      "payoffs": jnp.ones((1, 1, 1)),
-      "compatible": False,
-      "hands": hands,
-      "strengths": strengths,
-      "num_cards": int(game.hole_cards.max()) + 1,
-      "hands_per_card": 0,
-    }
+    return HoleCards(game.hole_cards, strengths).columns(dealt)
 
   # Shapes.
 
   def _deal(self, number: int) -> Node:
     """Returns one deal, and what follows it as leaves."""
-    root = Node(CHANCE)
-    for action in self._outcomes(number):
-      root.children.append((action, Node(LEAF)))
-    return root
+    return Node(CHANCE, children=[(action, Node(LEAF)) for action in self._outcomes(number)])
 
   def _outcomes(self, number: int) -> list[int]:
     """Returns the actions of a deal, -1 for those that are drawn."""
@@ -303,16 +253,15 @@ class Streets:
     outcomes = [self._outcomes(number), *later]
     if later and math.prod(map(len, outcomes)) > _MOST_BOARDS:
       return None
-    root = Node(CHANCE)
-    level = [root]
-    for actions in outcomes[:-1]:
-      for node in level:
-        node.children = [(action, Node(CHANCE)) for action in actions]
-      level = [child for node in level for _, child in node.children]
-    for place, node in enumerate(level):
-      first = _SHOWDOWN_TABLE + place * len(outcomes[-1])
-      node.children = [(a, Node(TERMINAL, first + k)) for k, a in enumerate(outcomes[-1])]
-    return root
+
+    def node(depth: int, place: int) -> Node:
+      if depth == len(outcomes):
+        return Node(TERMINAL, _SHOWDOWN_TABLE + place)
+      first = place * len(outcomes[depth])
+      below = enumerate(outcomes[depth], first)
+      return Node(CHANCE, children=[(action, node(depth + 1, at)) for at, action in below])
+
+    return node(0, 0)
 
   def _betting(self, number: int) -> Node:
     rules = self.game.rules
@@ -327,11 +276,13 @@ class Streets:
     node = Node(actor)
     if facing:
       node.children.append((FOLD, Node(TERMINAL, _FOLD_TABLE)))
-    called = (
-      self._closed(number)
-      if acted or all_in
-      else self._decision(number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False)
-    )
+    called = Node(LEAF)  # after the end of the round
+    if not (acted or all_in):
+      called = self._decision(
+        number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False
+      )
+    elif number == len(self.game.deals):
+      called = Node(TERMINAL, _SHOWDOWN_TABLE)
     node.children.append((CALL, called))
     if all_in:
       return node
@@ -346,18 +297,10 @@ class Streets:
       node.children.append((FIRST_BET + bets.num_slots, go_on(all_in=True)))
     return node
 
-  def _closed(self, number: int) -> Node:
-    """Returns the node after the end of round `number`."""
-    if number == len(self.game.deals):
-      return Node(TERMINAL, _SHOWDOWN_TABLE)
-    return Node(LEAF)
-
   def _slots(self, number: int, actor: int, raises: int) -> list[int]:
     """Returns which sizes a decision has."""
-    table = self.game.bets.thousandths
-    players, rounds, counts, _ = table.shape
-    key = min(actor, players - 1), min(number, rounds - 1), min(raises, counts - 1)
-    return np.flatnonzero(table[key]).tolist()
+    bets = self.game.bets
+    return np.flatnonzero(bets.thousandths[bets.row(actor, number, raises)]).tolist()
 
   @functools.cached_property
   def sized_raises(self) -> int:
@@ -379,11 +322,7 @@ class Streets:
     return min([count - 1, *limits])
 
   def _check(self) -> None:
-    """Checks that shapes do not depend on chips.
-
-    Raises:
-      ValueError: they do.
-    """
+    """Refuses bets whose rounds have a shape that depends on chips."""
     game = self.game
     kinds = np.unique(game.bets.kinds)
     more = game.bets.near_all_in, game.bets.merge

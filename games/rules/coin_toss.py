@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from games.arrays import Finite, checked
+from games.arrays import Finite, checked, xp
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, register
 
 HEADS, TAILS, FORFEIT = range(3)  # what player 1 answers
@@ -48,12 +48,11 @@ class CoinToss(Game):
     return np.array([0])
 
   def actor(self, states):
-    xp, state = states.__array_namespace__(), states[:, 0]
+    state = states[:, 0]
     moving = xp.where(state == 0, PLAYER_0, xp.where(state == 1, CHANCE, PLAYER_1))
     return xp.where(state >= self._sold, TERMINAL, moving)
 
   def legal_actions(self, states):
-    xp = states.__array_namespace__()
     action = xp.arange(self.num_actions)[None]
     first = (action == SELL) | (action == PLAY)
     guesses = action <= FORFEIT
@@ -61,7 +60,7 @@ class CoinToss(Game):
     return moving & (states < self._sold)
 
   def next_states(self, states, actions):
-    xp, state = states.__array_namespace__(), states[:, 0]
+    state = states[:, 0]
     played = 1 if self.num_subgames > 1 else 2
     first = xp.where(actions == SELL, self._sold, played)
     chosen = actions - _FIRST_SUBGAME + 2
@@ -73,29 +72,23 @@ class CoinToss(Game):
     return np.array([[0.5, 0.5], [1.0, 0.0]])
 
   def chance(self, states, actions):
-    xp = states.__array_namespace__()
     probability = xp.full((len(states),), 1.0 / self.num_subgames)
     return probability, xp.ones((len(states), 2, self.num_infostates), bool)
 
   def stages(self, states):
-    xp, state = states.__array_namespace__(), states[:, 0]
+    state = states[:, 0]
     return xp.where((state >= 2) & (state < self._sold), 1, 0)
 
   def payoffs(self):
-    sold = np.zeros((2, 2))
-    sold[:, 0] = self.sell
-    tables = [sold]
-    for guess in (HEADS, TAILS, FORFEIT):
-      table = np.zeros((2, 2))
-      table[:, 0] = [-1.0 if coin == guess else 1.0 for coin in (HEADS, TAILS)]
-      tables.append(table)
-    return np.stack(tables)
+    won = np.where(np.arange(3)[:, None] == [HEADS, TAILS], -1.0, 1.0)  # [answer, coin]
+    tables = np.zeros((4, 2, 2))
+    tables[:, :, 0] = [self.sell, *won]
+    return tables
 
   def payoff_index(self, states):
     return states[:, 0] - self._sold
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     stage = xp.minimum(states, 2) == xp.arange(3)
     return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from games.arrays import lookup
+from games.arrays import lookup, xp
 from games.game import TERMINAL, Game, register
 
 PASS, BET = 0, 1
@@ -60,7 +60,6 @@ class KuhnPoker(Game):
     return lookup(_SCALE, states[:, 0])
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     history = states == xp.arange(len(_HISTORIES))
     seat = xp.full((len(states), 1), player)
     return xp.concat([seat, history], axis=1).astype(float)

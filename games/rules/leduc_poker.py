@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.arrays import is_finite, lookup, short, with_columns
+from games.arrays import is_finite, lookup, short, with_columns, xp
 from games.game import CHANCE, TERMINAL, Game, register
 
 FOLD, CALL, RAISE = 0, 1, 2
@@ -34,22 +34,19 @@ _ORDERS = np.stack([_order(card) for card in range(_NONE, _NUM_CARDS)])  # by th
 
 
 class LeducPoker(Game):
-  """Leduc poker: ante 1, bets of 2 then 4, at most two raises a round.
+  """Leduc poker: ante 1, bets of 2 then 4, at most two raises a round, no stacks.
 
   Infostates are the private cards J♠ J♥ Q♠ Q♥ K♠ K♥, which exclude each other; one of the
   four that are left becomes public between the rounds. A pair with the public card wins, else
   the higher rank; equal ranks split. Player 0 acts first in both rounds. Payoffs are chips.
-  The value to player 0 is about -0.0856.
-
-  Every bet and every raise may be of each size of its round, whatever the bet before (thesis,
-  section 2.4.1, Leduc-5). There are no stacks.
+  The value to player 0 is about -0.0856. Every bet and raise may be of each size of its round,
+  whatever the bet before (thesis, section 2.4.1, Leduc-5).
 
   Actions: 0 fold (facing a bet only), 1 check or call, 2 bet or raise by the round's first size, 3
   by its second if a round has two, and so on; the last six are the public card. A public state is
-  round, actor, raises and actions in the round, both players' chips in the pot, public card (-1
-  for none), and what comes next (0 a move, 1 or 2 nothing after player 0's or 1's fold, 3 nothing
-  after a showdown, 4 the public card). Chips in the pot are counted in millionths if some size is
-  not a whole number of chips.
+  round, actor, raises and actions in the round, both players' chips in the pot (in millionths, if
+  a size is not whole), public card (-1 for none), and what comes next (0 a move, 1 or 2 nothing
+  after player 0's or 1's fold, 3 nothing after a showdown, 4 the public card).
 
   Args:
     bets: for each of the two rounds, its sizes in chips; 0.000001 chips is the smallest.
@@ -88,13 +85,11 @@ class LeducPoker(Game):
     return np.array([0, 0, 0, 0, *[_ANTE * self._unit] * 2, _NONE, _GOING_ON])
 
   def actor(self, states):
-    xp = states.__array_namespace__()
     over = states[:, _OVER]
     others = xp.where(over == _DEAL, CHANCE, TERMINAL)
     return xp.where(over == _GOING_ON, states[:, _ACTOR], others)
 
   def legal_actions(self, states):
-    xp = states.__array_namespace__()
     moves = states[:, _OVER] == _GOING_ON
     fold = moves & (states[:, _POT_0] != states[:, _POT_1])
     more = moves & (states[:, _RAISES] < _MAX_RAISES)
@@ -104,7 +99,6 @@ class LeducPoker(Game):
     return xp.stack([fold, moves, *raises, *deals], axis=1)
 
   def next_states(self, states, actions):
-    xp = states.__array_namespace__()
     actor, pots = states[:, _ACTOR], states[:, _POT_0 : _POT_1 + 1]
     folds, calls, deals = actions == FOLD, actions == CALL, actions >= self._first_card
     raises = (actions >= RAISE) & ~deals
@@ -138,28 +132,22 @@ class LeducPoker(Game):
     return 1.0 - np.eye(_NUM_CARDS)[None]
 
   def chance(self, states, actions):
-    xp = states.__array_namespace__()
     free = actions[:, None] != self._first_card + xp.arange(_NUM_CARDS)
     return xp.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
 
   def payoffs(self):
-    tables = [np.ones((_NUM_CARDS, _NUM_CARDS))]  # after a fold
-    for card in range(_NUM_CARDS):
-      strength = _strength(card)
-      tables.append(np.sign(strength[:, None] - strength[None]).astype(float))
-    return np.stack(tables)
+    strengths = np.stack([_strength(card) for card in range(_NUM_CARDS)])
+    showdowns = np.sign(strengths[:, :, None] - strengths[:, None]).astype(float)
+    return np.concatenate([np.ones((1, _NUM_CARDS, _NUM_CARDS)), showdowns])  # a fold's first
 
   def payoff_index(self, states):
-    xp = states.__array_namespace__()
     return xp.where(states[:, _OVER] == _SHOWDOWN, states[:, _CARD] + 1, 0)
 
   def payoff_scale(self, states):
-    xp = states.__array_namespace__()
     stake = states[:, _POT_0 : _POT_1 + 1].min(axis=1)
     return xp.where(states[:, _OVER] == _FOLDED_0, -stake, stake).astype(float) / self._unit
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     going_on, deals = (states[:, _OVER, None] == x for x in (_GOING_ON, _DEAL))
     most = float(self._most * self._unit)
     own, other = (_POT_0, _POT_1) if player == 0 else (_POT_1, _POT_0)

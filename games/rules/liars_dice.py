@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from games.arrays import check_integer
+from games.arrays import check_integer, xp
 from games.game import TERMINAL, Game, register
 
 _MAX_TABLE_ENTRIES = 2**28
@@ -14,13 +14,12 @@ NO_BID = -1
 class LiarsDice(Game):
   """Liar's Dice with `num_dice` dice of `num_faces` faces each; the highest face is wild.
 
-  Bids run from one die of face 1 to all `2 * num_dice` dice of the highest face; each must
-  name more dice, or as many of a higher face, than the one before. Calling liar ends the game:
-  the bidder wins (+1, else -1) if all dice together show at least as many of the face as was
-  bid, wild dice counted. Nobody may call before the first bid.
+  Bids run from one die of face 1 to all `2 * num_dice` dice of the highest face; each must name
+  more dice, or as many of a higher face, than the one before. Calling liar, after a bid, ends the
+  game: the bidder wins (+1, else -1) if all dice together show at least as many of the face.
 
-  Infostates are ordered rolls, `num_faces ** num_dice` of them: infostate h shows face
-  `(h // num_faces**i) % num_faces + 1` on die i. All are equally likely.
+  Infostates are ordered rolls, `num_faces ** num_dice` of them, equally likely: infostate h shows
+  face `(h // num_faces**i) % num_faces + 1` on die i.
 
   Actions: `(quantity - 1) * num_faces + (face - 1)` is a bid; the last action is liar.
   A public state is the last bid (-1 for none), who acts, and whether liar was called.
@@ -56,17 +55,14 @@ class LiarsDice(Game):
     return np.array([NO_BID, 0, 0])
 
   def actor(self, states):
-    xp = states.__array_namespace__()
     return xp.where(states[:, 2] == 1, TERMINAL, states[:, 1])
 
   def legal_actions(self, states):
-    xp = states.__array_namespace__()
     last_bid, action = states[:, :1], xp.arange(self.num_actions)
     legal = xp.where(action == self.liar, last_bid != NO_BID, action > last_bid)
     return legal & (states[:, 2:] == 0)
 
   def next_states(self, states, actions):
-    xp = states.__array_namespace__()
     called = actions == self.liar
     bid = xp.where(called, states[:, 0], actions)
     return xp.stack([bid, 1 - states[:, 1], called], axis=1).astype(states.dtype)
@@ -90,10 +86,9 @@ class LiarsDice(Game):
 
   def payoff_scale(self, states):
     # After the call it is the bidder's turn again: payoffs are to player 0.
-    return states.__array_namespace__().where(states[:, 1] == 0, 1.0, -1.0)
+    return xp.where(states[:, 1] == 0, 1.0, -1.0)
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     acts = states[:, 1:2] == player
     last_bid = states[:, :1] == xp.arange(self.num_bids)
     return xp.concat([acts, last_bid], axis=1).astype(float)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.arrays import short
+from games.arrays import as_array, short, xp
 from games.game import TERMINAL, Game, MoverMoves, register
 
 _START, _ANSWER, _FIRST_END = 0, 1, 2
@@ -27,15 +27,13 @@ class MatrixGame(Game):
   )
 
   def __init__(self, payoffs: Sequence[Sequence[float]] = ((1, -1), (-1, 1))):
-    try:
-      matrix = np.array(payoffs, float)
-    except (TypeError, ValueError, OverflowError):
-      matrix = np.zeros(0)
-    if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
+    matrix = np.asarray(as_array(payoffs))
+    shaped = matrix.dtype.kind in "biuf" and matrix.ndim == 2 and 0 not in matrix.shape
+    if not shaped or not np.isfinite(matrix).all():
       raise ValueError(
         f"payoffs={short(payoffs)} must be a matrix of finite numbers, a row for a move"
       )
-    self.matrix = matrix
+    self.matrix = matrix.astype(float)
     self.num_infostates, columns = matrix.shape
     self.num_actions = columns + 1
     self.num_hidden = max(2, *matrix.shape)
@@ -44,15 +42,13 @@ class MatrixGame(Game):
     return np.array([_START])
 
   def actor(self, states):
-    xp = states.__array_namespace__()
     return xp.where(states[:, 0] >= _FIRST_END, TERMINAL, states[:, 0])
 
   def legal_actions(self, states):
-    hidden = states.__array_namespace__().arange(self.num_actions) == self.num_actions - 1
+    hidden = np.arange(self.num_actions) == self.num_actions - 1
     return ((states == _START) == hidden) & (states < _FIRST_END)
 
   def next_states(self, states, actions):
-    xp = states.__array_namespace__()
     after = xp.where(states == _START, _ANSWER, _FIRST_END + actions[:, None])
     return after.astype(states.dtype)
 
@@ -62,14 +58,12 @@ class MatrixGame(Game):
     return prior
 
   def infostate_parents(self, states, actions):
-    xp = states.__array_namespace__()
     row = xp.arange(self.num_infostates)[None]
     mover = xp.where(states == _START, 0, row)
     other = xp.broadcast_to(xp.where(row == 0, 0, -1), mover.shape)
     return xp.stack([mover, other], axis=1)
 
   def hidden_moves(self, states):
-    xp = states.__array_namespace__()
     begins, held = (states == _START)[:, :, None], xp.arange(self.num_infostates)
     number = xp.arange(self.num_hidden)[:, None]
     there = (held == 0) & (number < xp.where(begins, self.num_infostates, self.num_actions - 1))
@@ -87,7 +81,6 @@ class MatrixGame(Game):
     return states[:, 0] - _FIRST_END
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
     stage = states == xp.arange(2)
     return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
 

@@ -9,13 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import (
-  Positive,
-  checked,
-  lookup,
-  short,
-  unknown_name,
-)
+from games.arrays import Positive, checked, lookup, short, unknown_name, xp
 from games.game import CHANCE, TERMINAL, Game, MoverMoves, register
 from games.rules.scotland_yard_maps import MAPS, Map
 
@@ -44,24 +38,21 @@ class ScotlandYard(Game):
   Mr. X wins 1 if nobody has caught it after the detectives' last moves, and loses 1 if a detective
   steps on its station or it cannot move. A move uses up a card of its kind, also Mr. X's, and all
   see which. Nobody moves to the station of a detective. A detective who cannot move stays. After
-  the moves in `reveals` Mr. X shows its station. Whether there are black cards, whether detectives'
-  cards go to Mr. X, and how often it may make two moves before the detectives', the map says. That
-  it makes another it says after the first, which is the same as before: nothing happens between.
+  the moves in `reveals` Mr. X shows its station. The map says whether there are black cards,
+  whether detectives' cards go to Mr. X, and how often it may make two moves before the detectives';
+  it decides on another after the first.
 
-  An infostate of Mr. X is its path so far, for public trees say of each infostate which it came
-  from. Paths are numbered in order, and one that is not at its end yet as the first of those
-  that it may become; so infostates are many, and this is for small maps. A game that does not
-  remember has stations instead: paths that end at one have the same future, and nobody else tells
-  them apart. Then a map may be large, and rounds many. Detectives have one infostate, 0.
+  An infostate of Mr. X is its path so far, numbered as the first of those that it may become; they
+  are many, so this is for small maps. A game that does not remember has stations instead, for large
+  maps: paths that end at one have the same future. Detectives have one infostate, 0.
 
   Hidden moves are numbered by the connections of a station, in the order of the stations where
   they end; who cannot move has one, number 0.
 
   Actions: `station * kinds + kind` a move that is seen, of a detective or of Mr. X where it shows
   itself; then one for each kind of hidden move; then no move; where there are double moves, to move
-  again and not to; caught; and not caught. The last two
-  are chance: they say what a detective finds who steps where Mr. X may be. Either has probability
-  one, for those infostates of Mr. X with which it happens.
+  again and not to; caught; and not caught. The last two are chance: what a detective finds where
+  Mr. X may be, each of probability one for those infostates with which it happens.
 
   A public state is how often Mr. X has moved, whose turn it is, what happens there, how many double
   moves are left, the detectives' stations (from 0), all cards, and for every station whether Mr. X
@@ -133,12 +124,12 @@ class ScotlandYard(Game):
     return (at.turn == 0) & ((at.stage == MOVING) | (at.stage == AGAIN))
 
   def actor(self, states):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     moving = xp.where(at.turn == 0, 0, 1)
     return xp.where(at.stage >= CAUGHT, TERMINAL, xp.where(at.stage == LOOKING, CHANCE, moving))
 
   def legal_actions(self, states):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     free, going, stuck = self._mister_x(at)
     mister_x, stage = at.turn[:, None] == 0, at.stage[:, None]
     held = xp.take_along_axis(at.cards, at.turn[:, None, None], axis=1)[:, 0] > 0
@@ -157,7 +148,7 @@ class ScotlandYard(Game):
     return legal & (stage < CAUGHT)
 
   def next_states(self, states, actions):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     free, going, _ = self._mister_x(at)
     is_mister_x = self.mister_x_moves(at)
     seen, stays = actions < self.hide, actions == self.stay
@@ -198,12 +189,11 @@ class ScotlandYard(Game):
     return xp.concat([head, stations, cards, maybe], axis=1).astype(states.dtype)
 
   def _mister_x(self, at: Columns):
-    """Returns Mr. X's options: the stations without a detective `[n, stations]`, how many
-    stations lead to each by each kind `[n, kinds, stations]`, and from where it cannot move."""
-    xp = at.maybe.__array_namespace__()
+    """Returns stations without a detective, ways to each by kind, and where Mr. X is stuck."""
+    # [n, stations], [n, kinds, stations] and [n, stations]
     occupied = at.stations[:, :, None] == xp.arange(self._num_stations)
     free = ~occupied.any(axis=1)
-    edges = xp.asarray(self.edge_table.astype(np.int32))
+    edges = self.edge_table.astype(np.int32)
     held = at.cards[:, 0] > 0
     counts = (at.maybe[:, None, None] @ edges)[:, :, 0]
     out = (free.astype(np.int32)[:, None, None] @ edges)[:, :, 0] > 0
@@ -216,11 +206,10 @@ class ScotlandYard(Game):
 
   def under_foot(self, at: Columns):
     """Marks the station of the detective who moves or has just moved: `[n, stations]`."""
-    return self._stands(at)[:, None] == at.maybe.__array_namespace__().arange(self._num_stations)
+    return self._stands(at)[:, None] == np.arange(self._num_stations)
 
   def _stands(self, at: Columns):
     """Returns the station of that detective, of the first where Mr. X moves: `[n]`."""
-    xp = at.maybe.__array_namespace__()
     return xp.take_along_axis(at.stations, xp.maximum(at.turn - 1, 0)[:, None], axis=1)[:, 0]
 
   # What it is worth, what a network sees, and what a person reads.
@@ -232,11 +221,11 @@ class ScotlandYard(Game):
     return states.__array_namespace__().zeros(len(states), int)
 
   def payoff_scale(self, states):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     return xp.where(at.stage == ESCAPED, 1.0, -1.0)
 
   def features(self, states, player):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     n, detectives = len(states), self._num_detectives
     most, doubles = np.max(self.map.cards_of, axis=0), min(self.map.doubles, 1)
     columns = [
@@ -247,20 +236,21 @@ class ScotlandYard(Game):
       at.doubles[:, None][:, :doubles] / max(self.map.doubles, 1),
       at.moved[:, None] / self.rounds,
       *[at.stations[:, i, None] == xp.arange(self._num_stations) for i in range(detectives)],
-      *[at.cards[:, i] / xp.asarray(most) for i in range(1 + detectives)],
+      *[at.cards[:, i] / most for i in range(1 + detectives)],
       at.maybe,
     ]
     return xp.concat(columns, axis=1).astype(float)
 
+  @functools.cached_property
+  def _names(self) -> list[str]:
+    """Readable names of all actions."""
+    by = [f"{kind} " * (self._num_kinds > 1) for kind in self.map.kinds]
+    moves = [f"{kind}to {station + 1}" for station in range(self._num_stations) for kind in by]
+    again = ["moves again", "does not move again"] * (self.map.doubles > 0)
+    return [*moves, *(f"{kind}hidden" for kind in by), "no move", *again, "caught", "not there"]
+
   def action_name(self, action):
-    if action < self.hide:
-      station, kind = divmod(action, self._num_kinds)
-      return f"{self._by(kind)}to {station + 1}"
-    if action < self.stay:
-      return f"{self._by(action - self.hide)}hidden"
-    if self.again <= action < self.caught:
-      return ("moves again", "does not move again")[action - self.again]
-    return ("no move", "caught", "not there")[max(action - self.caught + 1, 0)]
+    return self._names[action]
 
   def _after(self, history: Sequence[int]) -> Columns:
     """Returns the columns of the one public state after `history`."""
@@ -299,9 +289,6 @@ class ScotlandYard(Game):
       f"{twice}Mr. X loses if a detective steps on its station or it cannot move, and else wins."
     )
 
-  def _by(self, kind: int) -> str:
-    return f"{self.map.kinds[kind]} " if self._num_kinds > 1 else ""
-
   def forgetful(self):
     return ScotlandYard(self.map, self.rounds, self.reveals, remembers=False)
 
@@ -333,11 +320,10 @@ class ScotlandYard(Game):
     """Returns the station of Mr. X with each infostate, after `moved` `[n]` moves: `[n, H]`."""
     if self.remembers:
       return lookup(self._walks[0].T, moved)
-    xp = moved.__array_namespace__()
     return xp.broadcast_to(xp.arange(self.num_infostates), (len(moved), self.num_infostates))
 
   def chance(self, states, actions):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     found = xp.take_along_axis(self.under_foot(at), self._at(at.moved), axis=1)
     mister_x = found == (actions == self.caught)[:, None]
     mask = xp.stack([mister_x, xp.ones_like(mister_x)], axis=1)
@@ -346,7 +332,7 @@ class ScotlandYard(Game):
   def infostate_parents(self, states, actions):
     if not self.remembers:
       return None
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     path = xp.broadcast_to(xp.arange(self.num_infostates), (len(states), self.num_infostates))
     free, _, stuck = self._mister_x(at)
     after = xp.minimum(at.moved + 1, self.rounds)
@@ -364,7 +350,7 @@ class ScotlandYard(Game):
   def possible_after(self, states, actions, possible):
     if self.remembers:
       return super().possible_after(states, actions, possible)
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     stuck = ~self._free_moves(at).any(axis=2) & (at.maybe > 0)
     stays = self.mister_x_moves(at) & (actions == self.stay)
     maybe = self.read(self.next_states(states, actions)).maybe > 0
@@ -373,9 +359,9 @@ class ScotlandYard(Game):
     return xp.stack([maybe, possible[:, 1]], axis=1)
 
   def hidden_moves(self, states):
-    xp, at = states.__array_namespace__(), self.read(states)
+    at = self.read(states)
     number, station = xp.arange(self.num_hidden), xp.arange(self.num_infostates)
-    end, kind, here = xp.asarray(self._end), xp.asarray(self._means), station[:, None]
+    end, kind, here = self._end, self._means, station[:, None]
     is_mister_x = (at.turn == 0)[:, None, None]
     seen = end * self._num_kinds + kind
     mister_x = xp.where(self.shows(at)[:, None, None], seen, self.hide + kind)
@@ -384,7 +370,7 @@ class ScotlandYard(Game):
     stands = self._stands(at)[:, None]
     of_team = xp.take_along_axis(free, stands[:, :, None], axis=1) & (here == 0)
     free = xp.where(is_mister_x, free, of_team)
-    action = xp.where(is_mister_x, mister_x, seen[stands])
+    action = xp.where(is_mister_x, mister_x, lookup(seen, stands))
     after = xp.where(is_mister_x, end, 0)
     stays = ~free.any(axis=2, keepdims=True) & (is_mister_x | (here == 0)) & (number == 0)
     leads_to = xp.where(free, after, xp.where(stays, here, -1))
@@ -397,8 +383,7 @@ class ScotlandYard(Game):
 
   def _free_moves(self, at):
     """Says which connections who moves may take from each station: `[n, H, M]`."""
-    xp = at.maybe.__array_namespace__()
-    end = xp.asarray(self._end)
+    end = self._end
     taken = (end[:, :, None] == at.stations[:, None, None]).any(axis=3)
     held = xp.take_along_axis(at.cards, at.turn[:, None, None], axis=1)[:, 0] > 0
     return (end >= 0) & ~taken & held[:, self._means]
@@ -447,16 +432,9 @@ def _connections(board: ScotlandYard) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _paths(city: Map, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns all ways to walk for `rounds` moves.
-
-  Returns:
-    The stations of each path, `[H, rounds + 1]`; and of the path that has its number after k moves
-    the number of the one before and the kind of its last move, both `[rounds + 1, H]`, the kind -1
-    where no path has that number.
-
-  Raises:
-    ValueError: there are too many.
-  """
+  """Returns walks `[H, rounds + 1]`, and paths' numbers before and last kinds `[rounds + 1, H]`."""
+  # Of the path that has its number after k moves the number of the one before; the kind is -1 where
+  # no path has that number.
   kinds, here, there = np.nonzero(edge_table(city))
   walks, used = np.full((1, 1), city.mister_x - 1), np.zeros((1, 0), int)
   for _ in range(rounds):

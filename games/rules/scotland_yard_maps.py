@@ -1,10 +1,8 @@
 """Maps of Scotland Yard as data: stations, what connects them, where everyone starts.
 
-Player of Games, appendix C.2, measures on a small map, "glasses": Mr. X starts at station 6, two
-detectives at 1 and 11, all have five taxi cards, and all edges are of one kind. The paper shows the
-edges in a picture only (Figure 14), so those here are ours, chosen for a game in which neither
-side simply wins; numbers of the paper cannot be compared with any of this map. "london" is the map
-of the board game.
+Player of Games, appendix C.2, measures on a map, "glasses", but shows its edges in a picture only
+(Figure 14): those here are ours, chosen so that neither side simply wins, and its numbers cannot be
+compared with any of this map. "london" is the map of the board game.
 """
 
 import dataclasses
@@ -69,28 +67,17 @@ Edge = tuple[int, int, str]
 
 @dataclasses.dataclass(frozen=True)
 class Map:
-  """A map, and what the players have at the start.
+  """A map, and what the players have at the start."""
 
-  Attributes:
-    name: for people.
-    edges: two stations and the kind of transport between them, which runs both ways. Stations
-      are numbered from 1.
-    mister_x: the station where Mr. X starts.
-    detectives: the station of each detective, in the order in which they move.
-    cards: how many cards of each kind Mr. X and every detective have.
-    mister_x_cards: Mr. X's, if it has others; of the same kinds in the same order.
-    used_go_to_mister_x: whether a card that a detective has used is Mr. X's then.
-    doubles: how often Mr. X may move twice in a row.
-  """
-
-  name: str
+  name: str  # for people
+  # two stations, numbered from 1, and the transport between them, both ways
   edges: tuple[Edge, ...]
-  mister_x: int
-  detectives: tuple[int, ...]
-  cards: tuple[tuple[str, int], ...]
-  mister_x_cards: tuple[tuple[str, int], ...] | None = None
-  used_go_to_mister_x: bool = False
-  doubles: int = 0
+  mister_x: int  # the station where Mr. X starts
+  detectives: tuple[int, ...]  # where each starts, in the order in which they move
+  cards: tuple[tuple[str, int], ...]  # of each kind, of Mr. X and every detective
+  mister_x_cards: tuple[tuple[str, int], ...] | None = None  # Mr. X's, if it has others
+  used_go_to_mister_x: bool = False  # whether a card that a detective has used is Mr. X's then
+  doubles: int = 0  # how often Mr. X may move twice in a row
 
   def __post_init__(self):
     named = {station for a, b, _ in self.edges for station in (a, b)}

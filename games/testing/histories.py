@@ -1,7 +1,6 @@
 """Every history of a game, one state at a time, and what its rules must be like on the way."""
 
 import dataclasses
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -10,40 +9,23 @@ from games.arrays import checked
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 
 TOLERANCE = 1e-6
-Pair = tuple[int, int]  # infostates of player 0 and player 1
 
 
 @dataclasses.dataclass
 class PublicHistory:
-  """All histories that share their public actions.
+  """All histories that share their public actions."""
 
-  Attributes:
-    history: the public actions from the start of the game.
-    state: `[S]`.
-    actor: 0, 1, `CHANCE` or `TERMINAL`.
-    probability: of the chance outcome that led here, else 1.
-    infostate_parent: `[P, H]` where infostates come from, -1 where impossible.
-    possible: `[P, H]` whether a player's infostate is possible, the other's left aside.
-    prior: `[P, H]` the game's, hidden moves taken to be equally likely; not normalised.
-    weights: `[H, H]` of the pairs of infostates.
-    features: `[P, F]`.
-    payoffs: `[H, H]` to player 0 if the game ends here, else None.
-    worlds: how likely each pair of infostates is if all moves are equally likely.
-    children: the legal actions.
-  """
-
-  history: tuple[int, ...]
-  state: np.ndarray
-  actor: int
-  probability: float
-  infostate_parent: np.ndarray
-  possible: np.ndarray
-  prior: np.ndarray
-  weights: np.ndarray
-  features: np.ndarray
-  payoffs: Any
-  worlds: dict[Pair, float]
-  children: list[int]
+  history: tuple[int, ...]  # the public actions from the start of the game
+  state: np.ndarray  # [S]
+  actor: int  # 0, 1, CHANCE or TERMINAL
+  probability: float  # of the chance outcome that led here, else 1
+  infostate_parent: np.ndarray  # [P, H] where infostates come from, -1 where impossible
+  possible: np.ndarray  # [P, H] whether a player's infostate is possible, the other's left aside
+  prior: np.ndarray  # [P, H] the game's, hidden moves taken to be equally likely; not normalised
+  weights: np.ndarray  # [H, H] of the pairs of infostates
+  features: np.ndarray  # [P, F]
+  payoffs: Any  # [H, H] to player 0 if the game ends here, else None
+  children: list[int]  # the legal actions
 
 
 def require(condition, message: str) -> None:
@@ -72,34 +54,27 @@ def enumerate_histories(
   weights = _pair_weights(game, state, ())
   joint = prior[0][:, None] * prior[1] * weights
   require(joint.sum() > 0, "the prior and the pair weights leave no pair of infostates possible")
-  joint /= joint.sum()
   seen = prior > 0
   # An infostate that excludes all of the other's is not possible either.
   possible = seen & np.stack([weights @ seen[1] > 0, seen[0] @ weights > 0])
-  start = _describe(
-    game,
-    history=(),
-    state=state,
-    probability=1.0,
-    infostate_parent=np.tile(np.arange(game.num_infostates), (2, 1)),
-    possible=possible,
-    prior=prior,
-    worlds={(i, j): float(joint[i, j]) for i, j in np.argwhere(joint > 0).tolist()},
-  )
-  histories, pending, count, total = {}, [start], 0, 0.0
+  joint /= joint.sum()
+  same = np.tile(np.arange(game.num_infostates), (2, 1))
+  about = {"probability": 1.0, "infostate_parent": same, "possible": possible, "prior": prior}
+  pending = [(_describe(game, joint, history=(), state=state, **about), joint)]
+  histories, count, total = {}, 0, 0.0
   while pending:
-    node = pending.pop()
+    node, worlds = pending.pop()
     histories[node.history] = node
-    count += len(node.worlds)
+    count += int(np.count_nonzero(worlds))
     if count > max_histories:
       raise ValueError(
         f"max_histories={max_histories}: {game!r} has more histories than that; check a smaller "
         "instance or allow more"
       )
     if node.actor == TERMINAL:
-      total += sum(node.worlds.values())
+      total += worlds.sum()
     else:
-      pending += _follow(game, node)
+      pending += _follow(game, node, worlds)
   require(abs(total - 1) < TOLERANCE, f"all ways to play together have probability {total}, not 1")
   return histories
 
@@ -145,8 +120,8 @@ def _pair_weights(game: Game, state: np.ndarray, history) -> np.ndarray:
   return tables[index]
 
 
-def _describe(game: Game, *, history, state, **known) -> PublicHistory:
-  """Asks the rules about the public state after `history`."""
+def _describe(game: Game, worlds: np.ndarray, *, history, state, **known) -> PublicHistory:
+  """Asks the rules about the public state after `history`, where pairs are likely as `worlds`."""
   states = state[None].copy()
   actor = asked("actor", game.actor(states), (1,), history)[0]
   require(
@@ -175,8 +150,8 @@ def _describe(game: Game, *, history, state, **known) -> PublicHistory:
     )
   require((states[0] == state).all(), f"a method changed the states it was given, after {history}")
   weights = _pair_weights(game, state, history)
-  weighted = np.argwhere((weights > 0) & known["possible"][0][:, None] & known["possible"][1])
-  strangers = sorted({(i, j) for i, j in weighted.tolist()} - known["worlds"].keys())
+  meet = (weights > 0) & known["possible"][0][:, None] & known["possible"][1]
+  strangers = list(map(tuple, np.argwhere(meet & (worlds == 0)).tolist()))
   require(
     not strangers,
     f"pair_weights() after {history} allows the infostates {strangers} (player 0's, player 1's), "
@@ -194,8 +169,10 @@ def _describe(game: Game, *, history, state, **known) -> PublicHistory:
   )
 
 
-def _follow(game: Game, node: PublicHistory) -> list[PublicHistory]:
-  """Returns the children of `node` and notes the actions that lead to them."""
+def _follow(
+  game: Game, node: PublicHistory, worlds: np.ndarray
+) -> list[tuple[PublicHistory, np.ndarray]]:
+  """Returns the children of `node` and how likely pairs of infostates are there: `[H, H]`."""
   legal = game.legal_actions(node.state[None].copy())
   legal = asked("legal_actions", legal, (1, game.num_actions), node.history, np.bool_)
   node.children = np.flatnonzero(legal[0]).tolist()
@@ -206,102 +183,76 @@ def _follow(game: Game, node: PublicHistory) -> list[PublicHistory]:
     f"{game.num_player_actions} says that players' actions are below it",
   )
   require(node.children, f"no action is legal after {node.history}, yet it is not TERMINAL")
-  steps = [_Step(game, node, action) for action in node.children]
-  if node.actor == CHANCE:
-    arrived = [step.move(node, None) for step in steps]
-    _check_mass(node, arrived, "the outcomes of chance together")
-  else:
-    moves: dict[int, int] = defaultdict(int)
-    for step in steps:
-      for above, infostates in step.after[node.actor].items():
-        moves[above] += len(infostates)
-    stuck = sorted({pair[node.actor] for pair in node.worlds if not moves[pair[node.actor]]})
+  steps = [_step(game, node, action) for action in node.children]
+  reach, together = worlds / np.where(node.weights > 0, node.weights, 1), "the outcomes of chance"
+  if node.actor != CHANCE:
+    origins = np.concatenate([step["infostate_parent"][node.actor] for step in steps])
+    moves = np.bincount(origins[origins >= 0], minlength=game.num_infostates)
+    stuck = np.flatnonzero(worlds.any(axis=1 - node.actor) & (moves == 0)).tolist()
     require(
       not stuck,
       f"player {node.actor} has no move after {node.history} with infostate {stuck}: "
       "infostate_parents() lets no infostate come from it",
     )
-    arrived = [step.move(node, moves) for step in steps]
-    _check_mass(node, arrived, "moves that are equally likely together")
-  for step, (worlds, _) in zip(steps, arrived):
+    share = 1 / np.maximum(moves, 1)
+    reach, together = reach * (share if node.actor else share[:, None]), "moves equally likely"
+  left, arrived = np.zeros_like(worlds), []
+  for step in steps:
+    above = step["infostate_parent"][0][:, None], step["infostate_parent"][1][None]
+    nature = step["probability"] * _pair_weights(game, step["state"], step["history"])
+    arrived.append(np.where((above[0] >= 0) & (above[1] >= 0), reach[above] * nature, 0.0))
+    np.add.at(left, above, arrived[-1])
     require(
-      worlds,
-      f"action {step.history[-1]} is legal after {node.history} for no pair of infostates that "
+      arrived[-1].any(),
+      f"action {step['history'][-1]} is legal after {node.history} for no pair of infostates that "
       "can meet there; legal_actions() should leave it out",
     )
-  return [
-    _describe(
-      game,
-      history=step.history,
-      state=step.state,
-      probability=step.probability,
-      infostate_parent=step.parents,
-      possible=step.pull(node.possible) & (step.parents >= 0),
-      prior=np.where(step.parents >= 0, step.pull(node.prior), 0.0),
-      worlds=worlds,
-    )
-    for step, (worlds, _) in zip(steps, arrived)
-  ]
-
-
-def _check_mass(node: PublicHistory, arrived, what: str) -> None:
-  """Checks that every pair of infostates goes on, with its whole probability and no more."""
-  for pair, reach in node.worlds.items():
-    share = sum(left.get(pair, 0.0) for _, left in arrived) / reach
+  # Every pair of infostates goes on, with its whole probability and no more.
+  shares = left[worlds > 0] / worlds[worlds > 0]
+  for pair, gone in zip(np.argwhere(worlds > 0).tolist(), shares):
     require(
-      abs(share - 1) < TOLERANCE,
-      f"after {node.history} with infostates {pair} (player 0's, player 1's) {what} have "
-      f"probability {share:g}, not 1",
+      abs(gone - 1) < TOLERANCE,
+      f"after {node.history} with infostates {pair} (player 0's, player 1's) {together} together "
+      f"have probability {gone:g}, not 1",
     )
+  return [(_describe(game, after, **step), after) for step, after in zip(steps, arrived)]
 
 
-class _Step:
-  """One public action and the rules' answers about it."""
-
-  def __init__(self, game: Game, node: PublicHistory, action: int):
-    self.history = (*node.history, action)
-    h, after = game.num_infostates, f"after {self.history}"
-    states, actions = node.state[None].copy(), np.array([action])
-    state = game.next_states(states, actions)
-    self.state = asked("next_states", state, states.shape, self.history, np.integer)[0]
-    self.weights = _pair_weights(game, self.state, self.history)
-    parents = game.infostate_parents(states, actions)
-    if parents is None:
-      parents = np.tile(np.arange(h), (1, 2, 1))
-    parents = asked("infostate_parents", parents, (1, 2, h), self.history)
+def _step(game: Game, node: PublicHistory, action: int) -> dict[str, Any]:
+  """Asks the rules about one public action: fields of the `PublicHistory` after it."""
+  history = (*node.history, action)
+  h, after = game.num_infostates, f"after {history}"
+  states, actions = node.state[None].copy(), np.array([action])
+  state = game.next_states(states, actions)
+  state = asked("next_states", state, states.shape, history, np.integer)[0]
+  parents = game.infostate_parents(states, actions)
+  if parents is None:
+    parents = np.tile(np.arange(h), (1, 2, 1))
+  parents = asked("infostate_parents", parents, (1, 2, h), history)
+  require(
+    (parents >= -1).all() and (parents < h).all(),
+    f"infostate_parents() is {parents.tolist()} {after}; it must hold -1 or infostates below {h}",
+  )
+  likely, mask = 1.0, np.ones((1, 2, h), bool)
+  if node.actor == CHANCE:
+    chance, mask = game.chance(states, actions)
+    likely = float(asked("chance", chance, (1,), history)[0])
+    mask = asked("chance", mask, (1, 2, h), history)
     require(
-      (parents >= -1).all() and (parents < h).all(),
-      f"infostate_parents() is {parents.tolist()} {after}; it must hold -1 or infostates below {h}",
+      0 < likely <= 1 + TOLERANCE,
+      f"chance() has probability {likely} {after}; it must be in (0, 1]",
     )
-    self.probability, mask = 1.0, np.ones((1, 2, h), bool)
-    if node.actor == CHANCE:
-      probability, mask = game.chance(states, actions)
-      self.probability = float(asked("chance", probability, (1,), self.history)[0])
-      mask = asked("chance", mask, (1, 2, h), self.history)
-      require(
-        0 < self.probability <= 1 + TOLERANCE,
-        f"chance() has probability {self.probability} {after}; it must be in (0, 1]",
-      )
-    require((states[0] == node.state).all(), f"a method changed the states it was given, {after}")
-    self.parents = np.where(np.asarray(mask, bool)[0], parents[0], -1)  # [P, H]
-    self.after = [
-      {above: np.flatnonzero(row == above).tolist() for above in range(h)} for row in self.parents
-    ]
-
-  def pull(self, rows: np.ndarray) -> np.ndarray:
-    """Reindexes `[P, H]` from the infostates above to those after the action."""
-    return np.take_along_axis(rows, np.maximum(self.parents, 0), axis=1)
-
-  def move(self, node: PublicHistory, moves) -> tuple[dict[Pair, float], dict[Pair, float]]:
-    """Returns how likely each pair of infostates is after the action, and before with it."""
-    worlds: dict[Pair, float] = defaultdict(float)
-    left: dict[Pair, float] = defaultdict(float)
-    for pair, reach in node.worlds.items():
-      share = 1.0 if moves is None else 1.0 / moves[pair[node.actor]]
-      for i in self.after[0][pair[0]]:
-        for j in self.after[1][pair[1]]:
-          nature = self.probability * self.weights[i, j] / node.weights[pair]
-          if nature > 0:
-            worlds[i, j] += reach * share * nature
-            left[pair] += reach * share * nature
-    return dict(worlds), dict(left)
+  require((states[0] == node.state).all(), f"a method changed the states it was given, {after}")
+  origin = np.where(np.asarray(mask, bool)[0], parents[0], -1)  # [P, H]
+  possible, prior = (
+    np.where(origin >= 0, np.take_along_axis(rows, np.maximum(origin, 0), axis=1), 0)
+    for rows in (node.possible, node.prior)
+  )
+  return {
+    "history": history,
+    "state": state,
+    "probability": likely,
+    "infostate_parent": origin,
+    "possible": possible.astype(bool),
+    "prior": prior,
+  }

@@ -13,7 +13,6 @@ from games.arrays import as_array, check_shape, checked, one
 from games.build import build_public_tree, stack_trees, take
 from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import LEAF, PADDING, PublicTree, group_of
-from games.tabulate import children_of
 from games.testing.histories import PublicHistory, enumerate_histories, require
 
 _TOLERANCE = 1e-5  # trees hold float32
@@ -28,138 +27,126 @@ def check_public_tree(
   root: tuple[int, ...] = (),
   depth: int | None = None,
 ) -> None:
-  """Checks a tree of `game`, perhaps one of a stack, against its histories.
+  """Checks a tree of `game` against its histories, in what it holds and in its order.
 
   Args:
     game: the rules.
-    tree: a tree as `build_public_tree(game, root=root, depth=depth)` returns it, or one of a
-      stack that holds it.
+    tree: from `build_public_tree(game, root=root, depth=depth)`, or one of a stack that holds it.
     histories: `enumerate_histories(game)`.
     root, depth: what the tree was built with.
 
   Raises:
     AssertionError: they differ; the message says in what and where.
   """
-  _check_layout(tree)
-  prior = histories[root].prior
-  prior = np.where(histories[root].possible, prior, 0)
-  _same(tree.prior, prior / prior.sum(axis=1, keepdims=True), "prior", root)
-  _same(tree.root_features, histories[root].features, "root_features", root)
-  known = pairs.of_tree(tree)
-  weights = known.weight_table(int(tree.root_pair_index))
-  _same(weights, histories[root].weights, "pair_weights", root)
-  leaf_of = {int(node): i for i, node in enumerate(tree.leaf_nodes)}
-  terminal_of = {int(node): i for i, node in enumerate(tree.terminal_nodes)}
-  places: dict[int, PublicHistory] = {}
-  for node, parent in enumerate(np.asarray(tree.parent).tolist()):
-    kind = int(tree.kind[node])
-    if kind == PADDING:
-      continue
-    history = root if node == 0 else (*places[parent].history, int(tree.action[node]))
-    require(history in histories, f"node {node} of the tree stands for {history}, which cannot be")
-    truth = places[node] = histories[history]
-    at_limit = depth is not None and len(history) == len(root) + depth
-    expected = LEAF if at_limit and truth.actor != TERMINAL else truth.actor
-    require(kind == expected, f"kind is {kind}, not {expected}, at node {node} after {history}")
-    _same(tree.state[node], truth.state, "state", history)
-    _check_infostates(tree, node, truth)
-    if kind == TERMINAL:
-      table = known.payoff_table(int(tree.payoff_index[terminal_of[node]]))
-      table = table * tree.payoff_scale[terminal_of[node]]
-      _same(table, truth.payoffs * truth.weights, "payoff times pair weight", history)
-    elif kind == LEAF:
-      leaf = leaf_of[node]
-      require(tree.leaf_actor[leaf] == truth.actor, f"leaf_actor is wrong after {history}")
-      _same(tree.leaf_features[:, leaf], truth.features, "leaf_features", history)
-      weights = known.weight_table(int(tree.leaf_pair_index[leaf]))
-      _same(weights, truth.weights, "pair_weights", history)
-  _check_complete(tree, places)
+  nodes = _nodes_of(histories, root, depth)
+  truths = [histories[history] for *_, history in nodes]
+  action, parent, kind = (np.array(column) for column in list(zip(*nodes))[1:4])
+  kinds, start = np.asarray(tree.kind), truths[0]
+  real = np.flatnonzero(kinds != PADDING)
+  _same("kind", kinds[real], kind, truths)
+  _same("action", np.asarray(tree.action)[real], action, truths)
+  _same("parent", np.asarray(tree.parent)[real[1:]], real[parent[1:]], truths[1:])
+  _check_shape(tree, real)
+
+  def column(name: str, default: Any) -> np.ndarray:
+    rows = getattr(tree, name)
+    return np.stack([default] * len(real)) if rows is None else np.asarray(rows)[real]
+
+  def of_truth(name: str) -> np.ndarray:
+    return np.stack([getattr(truth, name) for truth in truths])
+
+  _same("state", tree.state[real], of_truth("state"), truths)
+  _same("possible", column("possible", np.ones_like(start.possible)), of_truth("possible"), truths)
+  # What led to the root is no part of the tree.
+  chance = column("chance_probability", 1.0)
+  _same("chance_probability", chance[1:], of_truth("probability")[1:], truths[1:])
+  own = column("infostate_parent", np.tile(np.arange(tree.num_infostates), (2, 1)))
+  origins = np.where(of_truth("possible"), of_truth("infostate_parent"), own)
+  _same("infostate_parent", own[1:], origins[1:], truths[1:])
+  known, prior = pairs.of_tree(tree), np.where(start.possible, start.prior, 0)
+  _same("prior", [tree.prior], [prior / prior.sum(axis=1, keepdims=True)], truths)
+  _same("root_features", [tree.root_features], [start.features], truths)
+  _same("pair_weights", [known.weight_table(int(tree.root_pair_index))], [start.weights], truths)
+  for row in np.flatnonzero(np.isin(tree.leaf_nodes, real)):
+    truth = truths[np.searchsorted(real, tree.leaf_nodes[row])]
+    _same("leaf_actor", [tree.leaf_actor[row]], [truth.actor], [truth])
+    _same("leaf_features", [tree.leaf_features[:, row]], [truth.features], [truth])
+    weights = known.weight_table(int(tree.leaf_pair_index[row]))
+    _same("pair_weights", [weights], [truth.weights], [truth])
+  for row in np.flatnonzero(np.isin(tree.terminal_nodes, real)):
+    truth = truths[np.searchsorted(real, tree.terminal_nodes[row])]
+    table = known.payoff_table(int(tree.payoff_index[row])) * tree.payoff_scale[row]
+    _same("payoff times pair weight", [table], [truth.payoffs * truth.weights], [truth])
 
 
-def _same(value, expected, name: str, history) -> None:
+def _nodes_of(histories, root: tuple[int, ...], depth: int | None) -> list[Any]:
+  """Returns each node's group, action, parent, kind and history, in the order of a public tree."""
+
+  def node(history: tuple[int, ...], action: int = -1, parent: int = -1) -> Any:
+    kind = histories[history].actor
+    if kind != TERMINAL and depth is not None and len(history) == len(root) + depth:
+      kind = LEAF
+    return int(group_of(np.array(kind))), action, parent, kind, history
+
+  nodes, level = list[Any](), [node(root)]
+  while level:
+    first, level = len(nodes), sorted(level)
+    nodes += level
+    level = [
+      node((*history, action), action, first + place)
+      for place, (*_, kind, history) in enumerate(level)
+      if kind <= CHANCE
+      for action in histories[history].children
+    ]
+  return nodes
+
+
+def _same(name: str, value: Any, expected: Any, truths: list[PublicHistory]) -> None:
+  """Checks that rows of the tree are as the rules have them at `truths`."""
   value, expected = np.asarray(value, float), np.asarray(expected, float)
-  require(
-    value.shape == expected.shape and np.allclose(value, expected, rtol=_TOLERANCE, atol=1e-6),
-    f"{name} of the tree is {value.tolist()} after {history}; the rules, asked about this state "
-    f"alone, say {expected.tolist()}",
-  )
+  require(value.shape[1:] == expected.shape[1:], f"{name} of the tree has shape {value.shape}")
+  for own, other, truth in zip(value, expected, truths):
+    require(
+      np.allclose(own, other, rtol=_TOLERANCE, atol=1e-6),
+      f"{name} of the tree is {own.tolist()} after {truth.history}; the rules, asked about this "
+      f"state alone, say {other.tolist()}",
+    )
+  require(len(value) == len(expected), f"the tree has {len(value)} nodes, not {len(expected)}")
 
 
-def _check_layout(tree: PublicTree) -> None:
-  """Checks that nodes lie by level, by group, by action, by parent, as the static shape says."""
-  structure = tree.structure
-  require(structure.num_nodes == len(tree.parent), "the static shape has another number of nodes")
-  kinds = np.asarray(tree.kind)
+def _check_shape(tree: PublicTree, real: np.ndarray) -> None:
+  """Checks that the static shape is that of the nodes `real`, padding left out."""
+  structure, kinds = tree.structure, np.asarray(tree.kind)
+  require(structure.num_nodes == len(kinds), "the static shape has another number of nodes")
   for depth, level in enumerate(structure.levels):
     start, stop = structure.offsets[depth : depth + 2]
+    here = real[(real >= start) & (real < stop)]
     group = np.repeat([0, 1, 2], [level.num_inner, level.num_leaves, level.num_terminals])
-    real = start + np.flatnonzero(kinds[start:stop] != PADDING)
-    own = group_of(kinds[real])
-    same = np.array_equal(own, group[real - start])
+    same = np.array_equal(group_of(kinds[here]), group[here - start])
     require(same, f"level {depth} mixes inner nodes, leaves and terminal nodes")
-    order = list(zip(own.tolist(), tree.action[real].tolist(), tree.parent[real].tolist()))
-    require(order == sorted(set(order)), f"level {depth} is not in order: by action, then parent")
-    if depth == 0:
-      continue
-    parents = np.asarray(tree.parent)[real]
-    above = structure.offsets[depth - 1] + level.parents
-    require(
-      len(above) == stop - start and (above[real - start] == parents).all(),
-      f"the runs of level {depth} are not the parents of its nodes",
-    )
-    movers = set(kinds[parents].tolist())
-    require(
-      level.parent_actor is None or movers <= {level.parent_actor},
-      f"parent_actor={level.parent_actor} at level {depth}, whose parents' actors are {movers}",
-    )
-    require(
-      movers <= set(level.movers), f"movers={level.movers} at level {depth} lack some of {movers}"
-    )
     index = tree.payoff_index[structure.terminal_offsets[depth] :][: level.num_terminals]
     runs = level.payoff_runs
     named = index if runs is None else np.repeat([r[0] for r in runs], [r[2] - r[1] for r in runs])
     require(np.array_equal(named, index), f"payoff_runs of level {depth} are not its tables")
+    if depth:
+      parents, above = np.asarray(tree.parent)[here], structure.offsets[depth - 1] + level.parents
+      right = len(above) == stop - start and (above[here - start] == parents).all()
+      require(right, f"the runs of level {depth} are not the parents of its nodes")
+      movers, one = set(kinds[parents].tolist()), level.parent_actor
+      require(
+        movers <= set(level.movers) & ({one} if one is not None else movers),
+        f"parent_actor={one} and movers={level.movers} at level {depth}, whose movers are {movers}",
+      )
   for name in ("leaf_nodes", "terminal_nodes"):
     same = np.array_equal(getattr(tree, name), getattr(structure, name))
     require(same, f"{name} are not those of the static shape in order")
-
-
-def _check_infostates(tree: PublicTree, node: int, truth: PublicHistory) -> None:
-  possible = np.ones_like(truth.possible) if tree.possible is None else tree.possible[node]
-  _same(possible, truth.possible, "possible", truth.history)
-  for player in (0, 1):
-    met = sorted({pair[player] for pair in truth.worlds})
-    require(
-      possible[player][met].all(),
-      f"player {player} can hold infostates {met} after {truth.history}; possible denies one",
-    )
-  if tree.parent[node] < 0:
-    return
-  probability = 1.0 if tree.chance_probability is None else tree.chance_probability[node]
-  _same(probability, truth.probability, "chance_probability", truth.history)
-  parents = np.tile(np.arange(tree.num_infostates), (2, 1))
-  if tree.infostate_parent is not None:
-    parents = np.asarray(tree.infostate_parent[node])
-  expected = np.where(truth.possible, truth.infostate_parent, parents)
-  _same(parents, expected, "infostate_parent", truth.history)
-
-
-def _check_complete(tree: PublicTree, places: dict[int, PublicHistory]) -> None:
-  """Checks that every legal action of every inner node leads somewhere, once."""
-  child = children_of(tree)
-  for node, truth in places.items():
-    found = np.flatnonzero(child[node] >= 0).tolist()
-    require(
-      found == truth.children or tree.kind[node] >= TERMINAL,
-      f"the tree has actions {found} after {truth.history}; legal are {truth.children}",
-    )
 
 
 _ONE_BY_ONE = "under jax.vmap over single states"
 _MAX_MOVES = 1000  # of a random game
 _ENTRIES = 2**20  # of tables of pairs of infostates that are asked about
 # XLA divides by constants by multiplying with their inverse, and fuses products with sums.
-_UNITS_IN_THE_LAST_PLACE = 4
+_ROUNDING = 4 * np.finfo(np.float32).eps
 
 
 class _Question(NamedTuple):
@@ -180,10 +167,9 @@ def check_rules(
 ) -> None:
   """Checks that the methods of `game` answer alike on numpy's arrays and on JAX's.
 
-  Each is asked about all `states` and their legal actions, as far as they concern it: by numpy, and
-  by JAX compiled, and compiled over single states. Shapes, integers and truth values must be equal,
-  numbers as float32 up to four units in the last place; states of `int32` must stay so, also under
-  `jax.enable_x64`.
+  Each is asked about all `states` and their legal actions: by numpy, and by JAX compiled, and
+  compiled over single states. Shapes, integers and truth values must be equal, numbers as float32
+  but for rounding; states of `int32` must stay so, also under `jax.enable_x64`.
 
   Args:
     game: the game, of any size.
@@ -278,7 +264,7 @@ def _answers(way: str, questions: list[_Question]) -> list[Any]:
       reason = str(error).partition("\n")[0]
       raise AssertionError(
         f"{question.name}() fails {way}, where numpy answers: {type(error).__name__}: {reason} "
-        "Write it over states.__array_namespace__(), with where and games.arrays.lookup, or use "
+        "Write it over games.arrays.xp, with where and games.arrays.lookup, or use "
         "games.tabulate."
       ) from error
 
@@ -301,7 +287,10 @@ def _compare(question: _Question, way: str, expected: Any, found: Any) -> None:
       f"{question.name}() is {y.dtype} of shape {y.shape} {way}, and {x.dtype} of shape {x.shape} "
       "with numpy",
     )
-    wrong = np.argwhere(_differ(x, y))
+    same = x == y
+    if x.dtype.kind == "f":  # NaN differs
+      same = np.isclose(x.astype(np.float32), y.astype(np.float32), rtol=_ROUNDING, atol=0)
+    wrong = np.argwhere(~same)
     if len(wrong):
       place = tuple(wrong[0].tolist())
       about = [row[place[0]].tolist() for row in question.rows]
@@ -310,14 +299,6 @@ def _compare(question: _Question, way: str, expected: Any, found: Any) -> None:
         f"{question.name}() is {y[place]} at {place} {way}, and {x[place]} with numpy, for the "
         "state " + " and the action ".join(map(str, about)),
       )
-
-
-def _differ(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-  if x.dtype.kind != "f":
-    return x != y
-  x, y = x.astype(np.float32), y.astype(np.float32)
-  unit = np.spacing(np.maximum(np.abs(x), np.abs(y)))
-  return ~(np.abs(x - y) <= _UNITS_IN_THE_LAST_PLACE * unit)  # so that NaN differs
 
 
 _NUM_ROOTS = 6
@@ -330,20 +311,16 @@ def check_game(game: Game, *, max_histories: int = 300_000) -> None:
 
   It walks over every history in plain Python, one state at a time, and checks that
 
-  - priors, their joint and the probabilities of chance sum to one, for every pair of infostates
-    at every chance state, and no move loses a pair of infostates or makes one up;
-  - actors, actions, states, tables and their indices are what the interface asks for, and no
-    method changes its arguments;
-  - every infostate has a legal move where its player acts, and comes from one infostate above,
-    so that players remember what they knew and did (perfect recall);
-  - payoffs are finite: they are player 0's, and the other's are their negatives (zero sum);
-  - features are finite and of one length;
-  - the public tree, built from batches of states, holds what the histories hold (public states,
-    actors, actions, chance, infostates and where they come from, payoffs to each pair of
-    infostates, features), in the order that solvers rely on;
-  - so do trees of other roots and depths, and the same trees stacked;
-  - JAX answers as numpy does, for all public states: `check_rules`, which is there for games too
-    large to enumerate, too.
+  - priors and the probabilities of chance sum to one, for every pair of infostates at every chance
+    state, and no move loses a pair of infostates or makes one up;
+  - actors, actions, states, tables and their indices are what the interface asks for, and no method
+    changes its arguments;
+  - every infostate has a legal move where its player acts, and comes from one infostate above
+    (perfect recall);
+  - payoffs and features are finite, features of one length;
+  - public trees of several roots and depths, and stacks of them, hold what the histories hold, in
+    the order that solvers rely on;
+  - JAX answers as numpy does, for all public states (`check_rules`).
 
   Args:
     game: the game, in a size small enough to enumerate; a larger one has the same code.

@@ -1,9 +1,7 @@
 """Agents of trained networks, and those that search in trees that grow (Player of Games, B.1).
 
-Each search starts from what the agent's own last one of the game left: at the deepest state on the
-way that its tree held, with the values that it found there for the opponent as promises. What the
-opponent holds it need not believe, and the opponent's searches it never makes. In games of perfect
-information each move is searched from where the game stands, and the likeliest is made.
+Each search starts at the deepest state on the way that the agent's own last one held, with the
+values it gave the opponent there as promises; the likeliest move is made of perfect information.
 """
 
 import dataclasses
@@ -14,21 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import (
-  Positive,
-  checked,
-  one,
-  short,
-)
+from games.arrays import Positive, checked, one, short
 from rebel_jax.agents.belief_agent import Agent, Searcher, StreetSearcher
-from rebel_jax.agents.dealer import (
-  Move,
-  PolicyPlayer,
-  SearchingSeat,
-  Seat,
-  check_turn,
-  prepare,
-)
+from rebel_jax.agents.dealer import Move, PolicyPlayer, SearchingSeat, Seat, check_turn, prepare
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config import DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator, ChainEvaluator
@@ -39,13 +25,7 @@ from solvers.xla import work_on_trees
 
 
 class ChainSearcher:
-  """Searches decisions with a trained network, several at a time; agents share one.
-
-  Attributes:
-    game: what the agents play, as a table deals it.
-    rules: the same by what searches read.
-    settings: of every search.
-  """
+  """Searches decisions with a trained network, several at a time; agents share one."""
 
   @checked
   def __init__(
@@ -57,20 +37,7 @@ class ChainSearcher:
     num_games: Positive = 1,
     seed: int = 0,
   ):
-    """Prepares the searches; the first one compiles.
-
-    Args:
-      policy: from `rebel_jax.load`, of a run whose searches grow trees.
-      simulations: of each search; None for half of the run's `eval_iterations`.
-      per_update: simulations for each update of both players; None for one.
-      num_games: how many decisions one compiled call has room for.
-      seed: not looked at: agents have seeds of their own.
-
-    Raises:
-      ConfigError: the run's searches do not grow trees, settings do not go together, or the game's
-        tree is too large to be written out.
-      ValueError: a number is not allowed.
-    """
+    """Prepares searches, by default with half of the run's `eval_iterations` as simulations."""
     self._room = num_games
     config = checked_numbers(policy).config
     search = make_search(config, evaluation=True, simulations=simulations, per_update=per_update)
@@ -119,15 +86,7 @@ class ChainSearcher:
 
 
 class ChainAgent(SearchingSeat):
-  """Plays one game at a time from one seat.
-
-  It is used as `Agent` is: `start`, `observe` every public action, `act`. Its seed decides all its
-  searches, so that one agent has one policy, which is what `python -m rebel_jax.evaluate` scores
-  where all of the game can be written out.
-
-  Attributes:
-    searcher, player, infostate: see `SearchingSeat`.
-  """
+  """Player of one game at a time from one seat; its seed decides all its searches: one policy."""
 
   def __init__(self, searcher: ChainSearcher, *, seed: int = 0):
     super().__init__(searcher, seed=seed)
@@ -159,11 +118,7 @@ class ChainAgent(SearchingSeat):
 
   @property
   def value(self) -> float:
-    """What the agent expects to win, by its search for this decision.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
+    """What the agent expects to win, by its search for this decision."""
     return float(self._found().values[self.player, self.infostate])
 
   def _follow(self, action: int) -> None:
@@ -187,12 +142,7 @@ class ChainAgent(SearchingSeat):
 
 
 class AverageSearcher:
-  """The average policy of Deep CFR's network, of which agents share one: nothing is searched.
-
-  Attributes:
-    game, tree: what the agents play.
-    policy: `[N, H]`.
-  """
+  """The average policy of Deep CFR's network, of which agents share one: nothing is searched."""
 
   @checked
   def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):
@@ -205,14 +155,13 @@ class AverageSearcher:
   @checked
   def agent(self, *, seed: int = 0) -> PolicyPlayer:
     """Returns an agent that plays so."""
-    player = PolicyPlayer(self.tree, self.policy, seed=seed)
-    player.game = self.game
-    return player
+    return PolicyPlayer(self.tree, self.policy, seed=seed, game=self.game)
 
 
 __all__ = [
   "Agent",
   "Searcher",
+  "StreetSearcher",
   "make_agent",
   "make_searcher",
   "prepare",

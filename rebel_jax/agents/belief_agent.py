@@ -1,14 +1,13 @@
 """Agents that hold a public belief state, search, and act (ReBeL, section 6).
 
-Where its subgame ends, the agent searches the next one from the beliefs that the last search's
-policy led to, and keeps to the policy of one random iteration for both players (Theorem 3): what
-makes search safe is that nobody knows which. An opponent's action that this policy never takes
-leaves no belief; all infostates that the rules allow are then equally likely. Subgames of whole
-hold'em are made where play leads, and their searches keep to a time.
+The agent keeps to the policy of one random iteration for both players (Theorem 3): what makes
+search safe is that the iteration is secret. An action that this policy never takes leaves no belief
+but a uniform one.
 """
 
 import dataclasses
 import functools
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ import numpy as np
 from games import CHANCE, PADDING, PublicTree
 from games.arrays import checked
 from games.poker import Holdem, betting
-from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at
+from rebel_jax.agents.dealer import Move, SearchingSeat, child_after, choices_at
 from rebel_jax.agents.range_grids import Decision
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config import ConfigError, check_algorithm
@@ -46,32 +45,20 @@ from solvers.xla import Programs, work_of_solving
 
 @dataclasses.dataclass(frozen=True)
 class BeliefSearch:
-  """One search of a subgame.
+  """One search of a subgame."""
 
-  Attributes:
-    tree: the subgame in its common shape, arrays of numpy.
-    successor: `[L, ...]` the root that each leaf is.
-    policy: `[n, H]` of a random iteration, both players'.
-    beliefs: `[n, P, H]` at every node under that policy.
-    leaf_beliefs: `[L, P, H]` from which searches go on: under that policy, or under the average
-      until its iteration if the algorithm says so (CFR-AVG; ReBeL, appendix I).
-  """
-
-  tree: PublicTree
-  successor: np.ndarray
-  policy: np.ndarray
-  beliefs: np.ndarray
-  leaf_beliefs: np.ndarray
+  tree: PublicTree  # the subgame in its common shape, arrays of numpy
+  successor: np.ndarray  # `[L, ...]` the root that each leaf is
+  policy: np.ndarray  # `[n, H]` of a random iteration, both players'
+  beliefs: np.ndarray  # `[n, P, H]` at every node under that policy
+  leaf_beliefs: np.ndarray  # `[L, P, H]`; under the average until then by CFR-AVG (appendix I)
 
 
 def search_and_describe(
   trees, features, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, network,
   num_rows, average=False,
 ):  # fmt: skip
-  """Searches `[B]` trees; returns policies, and beliefs at nodes and at leaves.
-
-  With `average` these are of the average policy instead of the sampled iteration's.
-  """
+  """Searches `[B]` trees; returns policies, and beliefs at nodes and at leaves."""
   initial = None if network is None else network.start(trees, features, beliefs, params)
   result = search_batch(
     trees, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
@@ -80,10 +67,8 @@ def search_and_describe(
 
   policy = result.average_policy if average else result.policy
   found, at_nodes = jax.vmap(describe)(trees, beliefs, policy)
-  below = result.leaf_beliefs
-  if average:
-    below = jax.vmap(lambda nodes, leaves: nodes[leaves])(at_nodes, trees.leaf_nodes)
-  return found, at_nodes, below
+  at_leaves = jax.vmap(lambda nodes, leaves: nodes[leaves])
+  return found, at_nodes, at_leaves(at_nodes, trees.leaf_nodes) if average else result.leaf_beliefs
 
 
 def describe(tree: PublicTree, beliefs: Any, policy: Any) -> tuple[jax.Array, jax.Array]:
@@ -105,13 +90,7 @@ def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any, Any]:
 
 
 class Searcher:
-  """Searches subgames with a trained network, several at a time; agents share one.
-
-  Attributes:
-    game: the rules.
-    num_iterations: of each search at most; one player's update is one.
-    first_root: at which games start.
-  """
+  """Searches subgames with a trained network, several at a time; agents share one."""
 
   first_root: Any = 0
 
@@ -154,8 +133,7 @@ class Searcher:
     self._leaf_values = NetworkLeafValues(make_network(config, self.game))
     self._network = make_search_policy(config, self.game)
     self._stages, self._rooms = self._subgames(policy, depth)
-    self._limits = [self.num_iterations] * len(self._stages)
-    self._paces: dict[int, SearchPace] = {}
+    self._paces = [SearchPace()] * len(self._stages)
 
   def _subgames(
     self, policy: Policy, depth: int | str | None
@@ -210,17 +188,14 @@ class Searcher:
   def _search_some(
     self, number: int, roots: np.ndarray, beliefs: np.ndarray, iterations: int | None = None
   ) -> list[BeliefSearch]:
-    """Searches subgames of one stage, no more than there is room for.
-
-    `iterations` is how many are made whatever the sampled iteration; None for as many as it needs.
-    """
+    """Searches subgames of one stage; None for as many iterations as the sampled one needs."""
     size, stage, lanes = len(roots), self._stages[number], self._rooms[number].num_lanes
     index = np.concatenate([np.arange(size), np.zeros(lanes - size, int)])
     self._key, key = jax.random.split(self._key)
     algorithm = self._algorithm
     if iterations is None and self._average:
-      iterations = self._limits[number]
-    most = self._limits[number] if iterations is None else iterations
+      iterations = self.limit(number)
+    most = self.limit(number) if iterations is None else iterations
     stops = np.asarray(sample_stop(key, (lanes,), most, algorithm.averaging, algorithm.head_start))
     num_iterations = 2 * (int(stops[:size].max()) + 1) if iterations is None else iterations
     began = time.monotonic()
@@ -240,27 +215,16 @@ class Searcher:
       average=self._average,
     )
     rows = jax.tree.map(np.asarray, (trees, successors, *results))
-    self._learn_pace(number, time.monotonic() - began, num_iterations)
+    self._paces[number] = self._paces[number].after(time.monotonic() - began, num_iterations)
     return [BeliefSearch(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
 
-  def _learn_pace(self, number: int, took: float, iterations: int) -> None:
-    """Takes note of how long a search of one stage took, where searches keep to a time."""
-    if (pace := self._paces.get(number)) is not None:
-      self._paces[number] = pace.after(took, iterations)
-      self._limits[number] = self._paces[number].iterations(self.num_iterations)
+  def limit(self, number: int) -> int:
+    """Returns the iterations of a search of one stage at most, which may keep to a time."""
+    return self._paces[number].iterations(self.num_iterations)
 
 
 class Agent(SearchingSeat):
-  """Plays one game at a time from one seat.
-
-  `start`, then for every public action, its own and chance's among them, `observe`; `act` when
-  it is its turn.
-
-  Attributes:
-    player, infostate: see `Seat`.
-    rows: `[H]` probability of each move that it had in this game, for all that it could have held,
-      by the public history that the move leads to.
-  """
+  """Player of one game at a time: `observe` is called with every public action, its own too."""
 
   _kept: tuple[np.ndarray, int] | None
 
@@ -269,6 +233,7 @@ class Agent(SearchingSeat):
     # The search, the node of its tree, and moves before the last search, until where.
     self._search: BeliefSearch | None = None
     self._node, self._kept = 0, None
+    # `[H]` probability of each move of this game, by the history that the move leads to.
     self.rows: dict[tuple[int, ...], np.ndarray] = {}
     self._history: tuple[int, ...] = ()
 
@@ -290,9 +255,7 @@ class Agent(SearchingSeat):
 
   def choices(self) -> dict[Move, float]:
     search = self._found()
-    check_turn(self.player, int(search.tree.kind[self._node]))
-    moves = moves_at(search.tree, self._node, self.player, self.infostate)
-    return {move: float(search.policy[child, move.infostate]) for move, child in moves}
+    return choices_at(search.tree, search.policy, self._node, self.player, self.infostate)
 
   def act(self) -> Move:
     search, node = self.node()
@@ -314,14 +277,8 @@ class Agent(SearchingSeat):
     self._history = (*self._history, action)
 
   def search_again(self, change: Callable[[Any], Any]) -> None:
-    """Searches the subgame anew after a change to the state of its root.
-
-    The same moves lead to where play is. Those that the agent made keep the probabilities that they
-    were made with.
-
-    Args:
-      change: returns the new root, in which the moves made so far are legal too.
-    """
+    """Searches the subgame anew after a change to the state of its root."""
+    # The agent's moves keep the probabilities that they were made with.
     self._root = change(self._root)
     if self._search is None:
       return
@@ -362,35 +319,12 @@ _FORGETS = 0.1  # of the difference to what was measured, at each faster search
 
 
 class StreetSearcher(Searcher):
-  """Searches rounds of hold'em with a trained network, several at a time; agents share one.
-
-  A search runs until the iteration whose policy is played, and no further. The first round of a
-  hand, which is always the same, is searched once; every hand plays one of 32 of its iterations.
-  Roots hold the sizes of bets (`Holdem.size_columns`), and one that is changed there is searched by
-  the same program.
-
-  Attributes:
-    with_sizes: the rules of whose public states roots are.
-    game, num_iterations, first_root: see `Searcher`.
-  """
+  """Searches rounds of hold'em with a trained network, several at a time; agents share one."""
 
   def __init__(
     self, policy: Policy, *, iterations: int = 256, seconds: float | None = None, **settings: Any
   ):
-    """Prepares the searches; programs are compiled as they are needed.
-
-    Args:
-      policy: from `rebel_jax.load` or `rebel_jax.load_pretrained`.
-      iterations: of each search at most, even.
-      seconds: that a search may take at most; the speed of programs is measured here, for which
-        they are compiled, and by every search after it. None for no limit. The first search of a
-        hand is made here, once for all hands.
-      settings: of `Searcher`; its depth is `"stage"` and nothing else.
-
-    Raises:
-      ConfigError: the depth is not allowed.
-      ValueError: a number or the algorithm is not allowed.
-    """
+    """Prepares searches of at most so many seconds each, measured here; None for no limit."""
     super().__init__(policy, iterations=iterations, **settings)
     if seconds is not None:
       self._keep_to(seconds)
@@ -429,11 +363,8 @@ class StreetSearcher(Searcher):
     return not self._stages[int(self._number_of(np.asarray(root)[None])[0])].decides
 
   def deal(self, root: Any, beliefs: np.ndarray, action: int) -> tuple[Any, np.ndarray]:
-    """Returns the root after chance's `action`, and the beliefs `[P, H]` there.
-
-    Where the card burned has been left out already, there is nothing to do.
-    """
-    if action == self.with_sizes.burn:
+    """Returns the root after chance's `action`, and the beliefs `[P, H]` there."""
+    if action == self.with_sizes.burn:  # which has been left out already
       return root, beliefs
     state = self.with_sizes.next_states(np.asarray(root)[None], np.array([action]))
     live = self._possible(jnp.asarray(state))[0]
@@ -451,11 +382,11 @@ class StreetSearcher(Searcher):
     found, stage, algorithm = list[BeliefSearch](), self._stages[0], self._algorithm
     root = jnp.asarray(self.first_root, jnp.int32)[None]
     iterates = _iterates(
-      stage, root, self._params, algorithm, self._limits[0], self._leaf_values, self._network
+      stage, root, self._params, algorithm, self.limit(0), self._leaf_values, self._network
     )
     self._key, key = jax.random.split(self._key)
     stops = spread_stops(
-      key, _KEPT_STARTS, self._limits[0], algorithm.averaging, algorithm.head_start
+      key, _KEPT_STARTS, self.limit(0), algorithm.averaging, algorithm.head_start
     )
     trees, _, successors = made(stage, root)
     tree, successor = jax.tree.map(lambda x: np.asarray(x[0]), (trees, successors))
@@ -470,10 +401,7 @@ class StreetSearcher(Searcher):
     return found
 
   def _keep_to(self, seconds: float) -> None:
-    """Measures how long searches take, so that they keep to a time, and makes the first of a hand.
-
-    Whatever is searched later has been compiled then.
-    """
+    """Measures how long searches take, so that they keep to a time; compiles all of them."""
     states = _one_of_each(self._stages, jnp.asarray(self.first_root, jnp.int32)[None])
     for number, stage in enumerate(self._stages):
       if not stage.decides or states[number] is None:
@@ -488,32 +416,26 @@ class StreetSearcher(Searcher):
         took.append(time.monotonic() - began)
       each = max(took[2] - took[1], 1e-4) / (2 * _TIMED)
       self._paces[number] = SearchPace(seconds, max(took[1] - _TIMED * each, 0.0), each)
-      self._limits[number] = self._paces[number].iterations(self.num_iterations)
     self._start()
 
 
 class SearchPace(NamedTuple):
-  """How long the searches of one program take.
+  """Seconds of the searches of one program."""
 
-  Attributes:
-    seconds: that one may take.
-    fixed: seconds of a search without iterations.
-    each: seconds of an iteration. A slower one counts at once, faster ones little by little, so
-      that few searches take longer than they may where a machine is now busy and now idle.
-  """
-
-  seconds: float
-  fixed: float
-  each: float
+  seconds: float = math.inf  # that one may take
+  fixed: float = 0.0  # of a search without iterations
+  each: float = 1.0  # of an iteration
 
   def after(self, took: float, iterations: int) -> "SearchPace":
     """Returns the pace after a search of so many iterations."""
+    # A slower one counts at once, faster ones little by little: few searches take longer than
+    # they may where a machine is now busy and now idle.
     seen = max(took - self.fixed, 0.0) / iterations
     return self._replace(each=max(seen, self.each + _FORGETS * (seen - self.each), 1e-6))
 
   def iterations(self, most: int) -> int:
     """Returns how many iterations a search may make: even, at least 2 and at most `most`."""
-    return max(2, min(most, int((_SHARE * self.seconds - self.fixed) / self.each) // 2 * 2))
+    return max(2, int(min(most, (_SHARE * self.seconds - self.fixed) / self.each)) // 2 * 2)
 
 
 def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
@@ -551,16 +473,7 @@ def _described(tree, policy: jax.Array):
 
 @checked
 def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list[Decision]:
-  """Returns an agent's beliefs and policy at every decision along a line of play.
-
-  Args:
-    searcher: what the agent searches with.
-    actions: public actions from the start of the game, chance's included.
-    seed: of the agent: which iteration of each search it keeps to.
-
-  Raises:
-    ValueError: an action is not legal where it is taken, or the game is over before.
-  """
+  """Returns an agent's beliefs and policy at every decision along a line of public actions."""
   game = searcher.game
   agent = Agent(searcher, seed=seed)
   agent.start(0, int(np.argmax(np.asarray(game.prior())[0] > 0)))

@@ -16,24 +16,14 @@ from solvers.resolving import Placer, Widened
 
 
 class Move(NamedTuple):
-  """A move: a public action, and the infostate that the player holds after it.
-
-  The infostate is the one held before, except where moves are hidden.
-  """
+  """A public action, and the infostate of the player after it: another where moves are hidden."""
 
   action: int
   infostate: int
 
 
 class Dealer:
-  """One game in progress on the host, with both players' infostates.
-
-  Attributes:
-    game: the rules.
-    history: public actions so far, chance included.
-    state: `[S]` the public state.
-    infostates: what each player holds.
-  """
+  """One game in progress on the host, with both players' infostates."""
 
   @checked
   def __init__(self, game: Game):
@@ -48,11 +38,7 @@ class Dealer:
     self.infostates = self.game.deal(rng)
 
   def widen(self, chips: int) -> Move:
-    """Adds a bet of so many chips to a hold'em game here, and returns it as the actor's move.
-
-    Raises:
-      ValueError: as `Holdem.with_bet`, or the game is not hold'em.
-    """
+    """Adds a bet of so many chips to a hold'em game here, and returns it as the actor's move."""
     if not isinstance(self.game, Holdem):
       raise ValueError(f"bet={chips} is not a move of {self.game!r}")
     wider, action = self.game.with_bet(self.history, chips), self.game.burn
@@ -82,11 +68,7 @@ class Dealer:
 
   @checked
   def apply(self, move: Move, rng: np.random.Generator) -> None:
-    """Makes a move of the player whose turn it is, or of chance (its infostate is not looked at).
-
-    Raises:
-      ValueError: the move is not legal, or what the players hold excludes it.
-    """
+    """Makes a move of the player whose turn it is, or of chance, whose infostate is ignored."""
     mover, edge = self.actor, (self.state[None], np.array([move.action]))
     dealt = self.legal_actions() if mover == CHANCE else []
     legal = [move._replace(action=x) for x in dealt] or self.legal_moves()
@@ -108,11 +90,7 @@ class Dealer:
     self.history.append(int(move.action))
 
   def payoff(self) -> float:
-    """Returns the payoff of player 0 in a finished game; player 1 loses as much.
-
-    Raises:
-      ValueError: the game is not over.
-    """
+    """Returns the payoff of player 0 in a finished game; player 1 loses as much."""
     if self.actor != TERMINAL:
       raise ValueError(f"history={self.history} has no payoff: the game goes on")
     return self.game.payoff(self.state, self.infostates)
@@ -129,20 +107,18 @@ def same_rules(one: Game, other: Game) -> bool:
 
 
 def check_turn(player: int, mover: int) -> None:
-  """Checks that `player` is the one who moves.
-
-  Raises:
-    ValueError: it is another, or chance, or nobody.
-  """
+  """Checks that `player` is the one who moves."""
   if mover != player:
     name = {CHANCE: "chance", TERMINAL: "nobody"}.get(mover, f"player {mover}")
     raise ValueError(f"player={player} is not to move here, {name} is")
 
 
-@checked
-def moves_at(tree: PublicTree, node: int, player: int, infostate: int) -> list[tuple[Move, int]]:
-  """Returns the moves of `player`, who holds `infostate` at `node`, and the child of each."""
-  found = []
+def choices_at(
+  tree: PublicTree, policy: np.ndarray, node: int, player: int, infostate: int
+) -> dict[Move, float]:
+  """Returns the moves of `player`, who holds `infostate` at `node`, and their probabilities."""
+  check_turn(player, int(tree.kind[node]))
+  found = dict[Move, float]()
   for child in np.flatnonzero(np.asarray(tree.parent) == node).tolist():
     after = [infostate]
     if tree.infostate_parent is not None:
@@ -150,17 +126,13 @@ def moves_at(tree: PublicTree, node: int, player: int, infostate: int) -> list[t
       if tree.possible is not None:
         comes_from_here &= np.asarray(tree.possible[child, player])
       after = np.flatnonzero(comes_from_here).tolist()
-    found += [(Move(int(tree.action[child]), held), child) for held in after]
+    found |= {Move(int(tree.action[child]), held): float(policy[child, held]) for held in after}
   return found
 
 
 @checked
 def child_after(tree: PublicTree, node: int, action: int) -> int:
-  """Returns the child of `node` that a public action leads to.
-
-  Raises:
-    ValueError: the action is not legal.
-  """
+  """Returns the child of `node` that a public action leads to."""
   check_is_tree(tree, one=True)
   children = np.flatnonzero(np.asarray(tree.parent) == node)
   actions = np.asarray(tree.action)[children].tolist()
@@ -172,19 +144,11 @@ def child_after(tree: PublicTree, node: int, action: int) -> int:
 
 
 class Seat(abc.ABC):
-  """A player of one game at a time, who draws moves by their probabilities.
+  """A player of one game at a time, who draws moves by their probabilities."""
 
-  Attributes:
-    player: the seat, 0 or 1.
-    infostate: what the player holds.
-    dealer: of the match or the table.
-    game: the rules that the player knows, None for no others than the table's.
-    pending: whether the player must search before it can act or observe.
-  """
-
-  dealer: Any
-  game: Any = None
-  pending: Any = False
+  dealer: Any  # of the match or the table
+  game: Any = None  # the rules that the player knows, None for no others than the table's
+  pending: Any = False  # whether the player must search before it can act or observe
   _prior: Any = None  # `[P, H]` which infostates can be dealt, if the player knows that
 
   def __init__(self, seed: int = 0):
@@ -193,11 +157,7 @@ class Seat(abc.ABC):
 
   @checked
   def start(self, player: Player, infostate: Count) -> None:
-    """Begins a game in seat `player`, holding `infostate`.
-
-    Raises:
-      ValueError: there is no such seat or infostate.
-    """
+    """Begins a game in seat `player`, holding `infostate`."""
     known = self._prior
     if known is not None and (infostate >= known.shape[1] or known[player, infostate] == 0):
       raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
@@ -206,15 +166,7 @@ class Seat(abc.ABC):
 
   @checked
   def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, of either player or chance.
-
-    Args:
-      action: the public action.
-      infostate: what the player holds afterwards; None where that has not changed.
-
-    Raises:
-      ValueError: the action is not legal.
-    """
+    """Takes note of a public action; `infostate` is the player's afterwards if that has changed."""
     self._follow(int(action))
     if infostate is not None:
       self.infostate = int(infostate)
@@ -232,11 +184,7 @@ class Seat(abc.ABC):
     """Returns the moves of the player, whose turn it is, and their probabilities."""
 
   def act(self) -> Move:
-    """Returns a move, sampled; the player must `observe` it, as any other.
-
-    Raises:
-      ValueError: it is not the player's turn.
-    """
+    """Returns a move, sampled; the player must `observe` it, as any other."""
     choices = self.choices()
     weights = np.array(list(choices.values()))
     return list(choices)[self._rng.choice(len(weights), p=weights / weights.sum())]
@@ -249,12 +197,13 @@ class PolicyPlayer(Seat):
     tree: the whole public tree.
     policy: `[N, H]` on it.
     seed: of the player's moves.
+    game: the rules that the player knows, None for those of the match.
   """
 
   @checked
-  def __init__(self, tree: PublicTree, policy: Array, *, seed: int = 0):
+  def __init__(self, tree: PublicTree, policy: Array, *, seed: int = 0, game: Game | None = None):
     super().__init__(seed)
-    self.tree, self.policy = tree, policy
+    self.tree, self.policy, self.game = tree, policy, game
     self._rows, self._node = np.asarray(policy), 0
     self._prior = np.asarray(tree.prior)
 
@@ -265,17 +214,11 @@ class PolicyPlayer(Seat):
     self._node = child_after(self.tree, self._node, action)
 
   def choices(self) -> dict[Move, float]:
-    check_turn(self.player, int(self.tree.kind[self._node]))
-    moves = moves_at(self.tree, self._node, self.player, self.infostate)
-    return {move: float(self._rows[child, move.infostate]) for move, child in moves}
+    return choices_at(self.tree, self._rows, self._node, self.player, self.infostate)
 
 
 class SearchingSeat(Seat):
-  """A player that searches its decisions; those who share a searcher search together (`prepare`).
-
-  Attributes:
-    searcher: of the decisions.
-  """
+  """A player that searches its decisions; those who share a searcher search together."""
 
   def __init__(self, searcher: Any, *, seed: int = 0):
     super().__init__(seed)
@@ -305,29 +248,13 @@ Bets = tuple[tuple[tuple[int, ...], int], ...]  # histories, and chips that were
 
 
 class NestedAgent(Seat):
-  """Plays a blueprint of a hold'em game with few bets against one who may bet anything.
-
-  A bet off the tree is added to it, and what follows is solved so that the other gets no more than
-  its best response to the blueprint gets at that decision (thesis, section 5.1.7); the solution
-  becomes part of the blueprint, so further bets are answered in the same way. Its own bets are
-  those of its tree. The game of the match is its `dealer`'s, and may have other bets.
-
-  Attributes:
-    game: as it was widened so far in this hand.
-    player, infostate, dealer: see `Seat`.
-  """
+  """Player of a blueprint of hold'em with few bets against one who may bet anything."""
 
   @checked
   def __init__(
     self, game: Holdem, tree: PublicTree, policy: Array, *, num_iterations: int = 512, seed: int = 0
   ):
-    """Sits down with a blueprint.
-
-    Args:
-      game, tree, policy: the blueprint's; `[N, H]` on the whole tree.
-      num_iterations: as for `solvers.answer_bet`.
-      seed: of the agent's moves.
-    """
+    """Begins with a blueprint, `policy` `[N, H]` on the whole tree; see `solvers.answer_bet`."""
     super().__init__(seed)
     self._blueprint = Widened(game, tree, np.asarray(policy, float))
     self._num_iterations = num_iterations
@@ -349,13 +276,13 @@ class NestedAgent(Seat):
 
   def choices(self) -> dict[Move, float]:
     """See `Seat`; moves are numbered as in the match."""
-    held, amounts = self.infostate, self._amounts()
-    there = self.dealer.game.amounts(self.dealer.state[None])[0].tolist()
+    amounts, match = self._amounts(), self.dealer.game.amounts(self.dealer.state[None])[0].tolist()
+    own = choices_at(self._tree, self._policy, self._node, self.player, self.infostate)
     found = {}
-    for (action, _), child in moves_at(self._tree, self._node, self.player, held):
+    for (action, held), probability in own.items():
       bet = action not in (FOLD, CALL)
-      in_match = FIRST_BET + there.index(amounts[action - FIRST_BET]) if bet else action
-      found[Move(in_match, held)] = float(self._policy[child, held])
+      in_match = FIRST_BET + match.index(amounts[action - FIRST_BET]) if bet else action
+      found[Move(in_match, held)] = probability
     return found
 
   def _follow(self, action: int) -> None:
@@ -376,7 +303,7 @@ class NestedAgent(Seat):
     self._added = (*self._added, (history, chips))
     key = self._added, self.player
     found = self._answers.get(key)
-    if found is None:
+    if found is None:  # the other gets no more than by its best response (thesis, section 5.1.7)
       found = answer_bet(
         self.game, self._tree, self._policy, history, chips,
         gadget=Resolve(self.player), num_iterations=self._num_iterations,

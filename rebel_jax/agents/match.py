@@ -52,14 +52,7 @@ class UniformPlayer(Seat):
 
 
 class SimplePlayer(UniformPlayer):
-  """Player of hold'em by one of `OPPONENTS`, in the moves of the game.
-
-  A raise becomes the nearest in chips that the game has, all-in among them; of two as near the
-  smaller.
-
-  Raises:
-    ValueError: the game is another.
-  """
+  """Player of hold'em by one of `OPPONENTS`: a raise becomes the nearest in chips, or a smaller."""
 
   @checked
   def __init__(self, game: Holdem, name: str, *, seed: int = 0):
@@ -108,12 +101,7 @@ class MatchResult(NamedTuple):
 
 @checked
 def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) -> MatchResult:
-  """Turns pairs of the first player's seat and payoff into a result.
-
-  Args:
-    payoffs: of all games.
-    duplicate: whether each two games in turn had the same cards, so that they are one observation.
-  """
+  """Returns the result of payoffs by seat; with `duplicate` two games in turn are one sample."""
   by_seat = [np.array([payoff for s, payoff in payoffs if s == seat]) for seat in (0, 1)]
   if duplicate:
     both = (by_seat[0] + by_seat[1]) / 2
@@ -158,21 +146,13 @@ def play_match(
 
 @dataclasses.dataclass
 class PlayedGame:
-  """A game of a match.
+  """A game of a match."""
 
-  Attributes:
-    seat: of the match's first player.
-    dealer: the rules' part; what was played and held.
-    players: by seat.
-    luck: seeds of the game's own chance; None where all games draw from one generator.
-    chances: moves of chance so far that had a choice.
-  """
-
-  seat: int
+  seat: int  # of the match's first player
   dealer: Dealer
-  players: list[Seat]
-  luck: tuple[int, ...] | None
-  chances: int = 0
+  players: list[Seat]  # by seat
+  luck: tuple[int, ...] | None  # seeds of the game's own chance; None: one generator for all
+  chances: int = 0  # moves of chance so far that had a choice
 
   @property
   def payoff(self) -> float:
@@ -180,13 +160,11 @@ class PlayedGame:
     return self.dealer.payoff() * (1 - 2 * self.seat) + 0.0  # no negative zeros
 
   def settle_chance(self, rng: np.random.Generator) -> None:
-    """Makes the moves that are chance's.
-
-    Both games of a duplicate pair draw their first choice from one seed, their second from another:
-    what players do in between, or cards that are burned, do not shift it.
-    """
+    """Makes the moves that are chance's."""
     while self.dealer.actor == games.CHANCE:
       drawn = rng
+      # Pairs draw their first choice from one seed, their second from another: what players do in
+      # between, or cards that are burned, do not shift it.
       if self.luck is not None:
         drawn = np.random.default_rng((*self.luck, self.chances))
         self.chances += len(self.dealer.legal_actions()) > 1
@@ -210,15 +188,7 @@ def play_games(
   duplicate: bool = False,
   progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[PlayedGame]:
-  """Plays the games of a match; arguments as for `play_match`.
-
-  Args:
-    game, first, second, num_games, seed, duplicate: see there.
-    progress: called with how many games are over, and how many there are.
-
-  Raises:
-    ValueError: as `play_match`.
-  """
+  """Plays the games of a match; arguments as for `play_match`."""
   num_games = validation.check_even("num_games", num_games, least=4, most=10**6)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
@@ -275,15 +245,7 @@ def estimate(
   known: Sequence[int],
   progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[float]:
-  """Returns the first player's payoff in each game, estimated by `solvers.metrics.aivat`.
-
-  Args:
-    recorder: of the games, by a value function.
-    played: games.
-    known: which of the match's players are `Agent`s: 0, 1 or both, each of whom gives an estimate;
-      the mean counts.
-    progress: called with games done, and in all.
-  """
+  """Returns the first player's payoff in each game by AIVAT, a mean over those `known`."""
   found = []
   for number, game in enumerate(played):
     each = []
@@ -301,13 +263,7 @@ def estimate(
 def make_estimator(
   game: games.Game, progress: Callable[[float], None] = lambda share: None
 ) -> tuple[solvers.metrics.HandRecorder, str] | None:
-  """Returns a recorder for `estimate`, and its value function in words; None for unfit games.
-
-  The value function is that of a short solution of the whole game where that is small, else in
-  hold'em what shares of the pot say (`solvers.metrics.PotShares`), else zero. Games of hidden moves
-  have no estimator, nor have those other than hold'em whose tree is too large. `progress` is called
-  with the share of what all games have in common that is computed.
-  """
+  """Returns a recorder for `estimate`, and its value function in words; None for unfit games."""
   tree = None
   if not (isinstance(game, Holdem) and game.unlisted):
     with contextlib.suppress(ValueError):
@@ -330,15 +286,7 @@ def make_estimator(
 
 
 class AgentStrategy(Strategy):
-  """What `solvers.metrics.local_best_response` plays against: an agent, and a shadow of it.
-
-  The shadow searches with the same network, and answers with the average policies of its searches;
-  the agent plays one random iteration of each of its own, which nobody is told.
-
-  Args:
-    agent: plays.
-    shadow: an agent whose searcher plays averages.
-  """
+  """An agent, and a shadow that answers with averages of its searches; the agent's are hidden."""
 
   def __init__(self, agent: Agent, shadow: Agent):
     self._agent, self._shadow = agent, shadow

@@ -1,8 +1,6 @@
 """Pictures of play: a solved range as poker players read it, and one game as an agent sees it.
 
-A range grid has a cell for each pair of ranks: pairs on the diagonal, suited hands above it,
-offsuit hands below, aces first. In the whole deck it is 13 x 13. `draw` makes a picture of a line
-of play, as `belief_agent.follow` returns it.
+A grid has a cell for each pair of ranks, aces first: pairs on the diagonal, suited hands above.
 """
 
 import dataclasses
@@ -61,25 +59,15 @@ def cells(deck: Deck, hole_cards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @checked
 def cell_names(deck: Deck) -> tuple[tuple[str, ...], ...]:
   """Returns the names of the grid's cells: `AA`, `AKs` for suited, `AKo` for offsuit hands."""
-  ranks = deck.ranks[::-1]
-
-  def name(row: int, column: int) -> str:
-    if row == column:
-      return 2 * ranks[row]
-    return ranks[min(row, column)] + ranks[max(row, column)] + ("s" if column > row else "o")
-
-  return tuple(tuple(name(r, c) for c in range(len(ranks))) for r in range(len(ranks)))
+  ranks = list(enumerate(deck.ranks[::-1]))
+  return tuple(
+    tuple((x + y + "s" if c > r else y + x + "o" * (c < r)) for c, y in ranks) for r, x in ranks
+  )
 
 
 @checked
 def own_range(tree: PublicTree, policy: Array, node: int, beliefs: Array) -> np.ndarray:
-  """Returns how likely the player to move at `node` holds each hand there: `[H]`, sums to one.
-
-  By its own belief at the root and its own moves; what the other's hands block is left out.
-
-  Raises:
-    ValueError: no player moves at `node`, or the player never comes there.
-  """
+  """Returns how likely the player to move at `node` holds each hand there: `[H]`, sums to one."""
   validation.check_unstacked(tree)
   validation.check_policy("policy", tree, policy)
   validation.check_beliefs(tree, beliefs)
@@ -87,7 +75,7 @@ def own_range(tree: PublicTree, policy: Array, node: int, beliefs: Array) -> np.
   if not 0 <= node < len(kind) or kind[node] not in (0, 1):
     raise ValueError(f"node={node} must be one where a player moves")
   player = int(kind[node])
-  reach = np.array(beliefs[player], float)
+  reach = np.array(beliefs[player], float)  # what the other's hands block is left out
   if tree.possible is not None:
     reach *= np.asarray(tree.possible)[node, player]
   rows = np.asarray(policy, float)
@@ -172,16 +160,7 @@ def colours(moves: tuple[str, ...]) -> list[str]:
 
 
 def plot_range_grid(grid: RangeGrid, path: str | Path, *, title: str = "") -> None:
-  """Draws the grid, each cell filled as high as its hands are likely, and the summary next to it.
-
-  Args:
-    grid: what to draw.
-    path: of the image.
-    title: of the picture.
-
-  Raises:
-    ImportError: matplotlib is not installed.
-  """
+  """Draws the grid, each cell filled as high as its hands are likely, and the summary beside it."""
   from matplotlib.figure import Figure
 
   figure = Figure(figsize=(10, 7.2), layout="constrained")
@@ -208,34 +187,19 @@ def plot_range_grid(grid: RangeGrid, path: str | Path, *, title: str = "") -> No
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-  """One decision as the agent sees it.
+  """One decision as the agent sees it."""
 
-  Letters: `A` moves there are, `H` infostates.
-
-  Attributes:
-    history: names of the public actions so far.
-    mover: who decides, 0 or 1.
-    beliefs: `[P, H]` the PBS: what somebody who knows both policies thinks either player holds.
-    moves: what the moves are called.
-    policy: `[A, H]` how likely the mover, holding each infostate, is to make each move.
-    infostates: for each player `H` names.
-  """
-
-  history: tuple[str, ...]
-  mover: int
-  beliefs: np.ndarray
-  moves: tuple[str, ...]
-  policy: np.ndarray
-  infostates: tuple[tuple[str, ...], ...]
+  history: tuple[str, ...]  # names of the public actions so far
+  mover: int  # who decides, 0 or 1
+  beliefs: np.ndarray  # `[P, H]` of the PBS
+  moves: tuple[str, ...]  # their names
+  policy: np.ndarray  # `[A, H]`
+  infostates: tuple[tuple[str, ...], ...]  # for each player `H` names
 
 
 @checked
 def draw(decisions: Sequence[Decision], path: str | Path, *, title: str = "") -> None:
-  """Draws a row for each decision: both players' beliefs, and the mover's policy.
-
-  Raises:
-    ImportError: matplotlib is not installed.
-  """
+  """Draws a row for each decision: both players' beliefs, and the mover's policy."""
   from matplotlib.figure import Figure
 
   count = len(decisions)

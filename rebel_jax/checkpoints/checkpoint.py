@@ -1,16 +1,11 @@
 """Checkpoints: everything a run needs to go on exactly, and the networks shipped with the package.
 
-A checkpoint is a folder `OUTPUT_DIR/checkpoints/STEP` of items that Orbax writes together, in the
-background: `params`, `state` (optimizer, lanes, replay buffers, random keys, counters), `about`
-(JSON: the configuration, where the run stood, how far `metrics.jsonl` had been written, and
-checksums of all of it) and `metrics` (what Orbax keeps checkpoints by). Orbax writes to a temporary
-folder and renames it, so a folder with a number for a name is complete.
-
-The checksums are ours: of 90 bits flipped at random in the files of a small checkpoint's state,
-Orbax 0.12 reported 27 and read back other numbers for 6, without a word.
+A folder `OUTPUT_DIR/checkpoints/STEP` has items that Orbax writes together, in the background, and
+renames when complete: `params`, `state`, `about` (JSON with checksums of all of it), `metrics`.
 """
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -34,6 +29,8 @@ from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 
 FORMAT = 8
+# The checksums are ours: of 90 bits flipped at random in the files of a small checkpoint's state,
+# Orbax 0.12 reported 27 and read back other numbers for 6, without a word.
 # Where checkpoints are moved that are no longer kept, whole and at once: deleted in place, a folder
 # would be half a checkpoint for a while, and for good after a kill.
 PRUNED = ".pruned"
@@ -90,11 +87,7 @@ class Policy(NamedTuple):
 
 
 def checkpoints_of(output_dir: str | Path) -> list[Path]:
-  """Returns the complete checkpoints of a run's folder, oldest first.
-
-  Raises:
-    ConfigError: the folder cannot be read.
-  """
+  """Returns the complete checkpoints of a run's folder, oldest first."""
   folder = Path(output_dir) / "checkpoints"
   if not os.path.isdir(folder):  # unlike Path's, it takes names that the system does not
     return []
@@ -116,11 +109,7 @@ def plain(state: TrainState) -> dict[str, Any]:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-  """Returns a checkpoint's `about`.
-
-  Raises:
-    ConfigError: it cannot be read, or another version of the program wrote it.
-  """
+  """Returns a checkpoint's `about`."""
   try:
     # Orbax's JSON item is one file; reading it so takes no start of Orbax.
     # Orbax would wait for a FIFO, and writes where a link leads.
@@ -155,11 +144,7 @@ def _damaged(path: Path, reason: object) -> ConfigError:
 
 
 def _read(path: Path, about: dict[str, Any], item: str, like: Any) -> Any:
-  """Reads an item of a checkpoint as arrays like those given.
-
-  Raises:
-    ConfigError: they cannot be read, or are not those that were saved.
-  """
+  """Reads an item of a checkpoint as arrays like those given."""
   import orbax.checkpoint as ocp  # here because it takes half a second and few users need it
 
   try:
@@ -175,11 +160,7 @@ def _read(path: Path, about: dict[str, Any], item: str, like: Any) -> Any:
 
 
 def is_double(path: Path) -> bool:
-  """Says whether a checkpoint is of a run in float64.
-
-  Raises:
-    ConfigError: it cannot be read.
-  """
+  """Says whether a checkpoint is of a run in float64."""
   import orbax.checkpoint as ocp
 
   # A checkpointer's own `metadata` warns that an item is no checkpoint by itself.
@@ -193,11 +174,7 @@ def is_double(path: Path) -> bool:
 
 
 def _check_precision(path: Path | str, saved: bool, session: bool) -> None:
-  """Checks that float64 is read as that, and as nothing else: Orbax would convert without a word.
-
-  Raises:
-    ConfigError: it is read as something else.
-  """
+  """Checks that float64 is read as that, and as nothing else: Orbax would convert silently."""
   if saved != session:
     names = "float32", "float64"
     raise ConfigError(
@@ -207,17 +184,7 @@ def _check_precision(path: Path | str, saved: bool, session: bool) -> None:
 
 
 def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
-  """Reads the state of training, which may have been saved on another number of devices.
-
-  Args:
-    path: the checkpoint's folder.
-    like: a state of the shapes that training goes on with; shapes and types alone will do.
-    mesh: the devices to lay it out over.
-
-  Raises:
-    ConfigError: it cannot be read, it was changed, it belongs to another game or network, or it is
-      of a run in another precision than this session's.
-  """
+  """Reads the state of training, which may have been saved on another number of devices."""
   about, where = read_about(path), shardings(like, mesh)
   now, then = mesh.devices.size, about["num_devices"]
   fields = jax.eval_shape(plain, like)
@@ -283,11 +250,7 @@ def load(name: str | Path) -> Policy:
 
 
 def checked_numbers(policy: Policy) -> Policy:
-  """Returns a policy whose parameters are finite; with others searches play uniformly.
-
-  Raises:
-    ConfigError: one is not.
-  """
+  """Returns a policy whose parameters are finite; with others searches play uniformly."""
   if all(np.isfinite(x).all() for x in jax.tree.leaves(policy.params)):
     return policy
   raise ConfigError(
@@ -296,11 +259,7 @@ def checked_numbers(policy: Policy) -> Policy:
 
 
 def config_of(path: Path, about: dict[str, Any]) -> Config:
-  """Returns the configuration that a checkpoint's `about` holds.
-
-  Raises:
-    ConfigError: there is none or it is not allowed.
-  """
+  """Returns the configuration that a checkpoint's `about` holds."""
   try:
     config = Config.from_dict(about["config"])
   except (KeyError, TypeError, AttributeError, ConfigError) as error:
@@ -379,12 +338,9 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
 
 
 def sum_of_arrays(tree: Any) -> int:
-  """Returns a sum over all bits of a pytree of arrays, the same however they are laid out.
-
-  Each word is scrambled together with its place, as hash functions do it, so that what differs
-  differs in the sum, but for one case in four thousand million. It is computed where the arrays
-  are; those of several processes must be given by all of them.
-  """
+  """Returns a sum over all bits of a pytree of arrays, the same however they are laid out."""
+  # Each word is scrambled with its place, as hash functions do it: of what differs, one case in
+  # four thousand million has the same sum. All processes must give arrays that are of several.
   leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
   names = [jax.tree_util.keystr(path, simple=True, separator="/").encode() for path, _ in leaves]
   sums = _sums([leaf for _, leaf in leaves])
@@ -396,17 +352,15 @@ def sum_of_json(value: Any) -> int:
   return zlib.crc32(json.dumps(value, sort_keys=True).encode())
 
 
-@jax.jit
-def _sums(leaves: list[jax.Array]) -> list[jax.Array]:
-  return [_sum(leaf) for leaf in leaves]
-
-
 def _sum(x: jax.Array) -> jax.Array:
   if x.dtype.itemsize < 4:
     x = x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
   words = jax.lax.bitcast_convert_type(x, jnp.uint32)
   position = jax.lax.iota(jnp.uint32, words.size).reshape(words.shape)
   return _scramble(words ^ _scramble(position)).sum(dtype=jnp.uint32)
+
+
+_sums = jax.jit(functools.partial(jax.tree.map, _sum))  # of a list of leaves
 
 
 def _scramble(x: jax.Array) -> jax.Array:
@@ -417,22 +371,10 @@ def _scramble(x: jax.Array) -> jax.Array:
 
 
 class CheckpointManager:
-  """Saves the checkpoints of one run; every process must make the same calls.
-
-  Kept are the newest and the one of lowest exploitability. Nothing else in the folder is touched.
-  """
+  """Saves the checkpoints of one run; every process must make the same calls."""
 
   def __init__(self, output_dir: str | Path, keep: int = 3):
-    """Removes what a killed process left of its checkpoints, and prepares to write.
-
-    Args:
-      output_dir: the run's folder.
-      keep: newest checkpoints to keep, beside the best.
-
-    Raises:
-      ConfigError: what is said of a checkpoint that is there cannot be read.
-      OSError: the folder cannot be written.
-    """
+    """Removes what a killed process left, and keeps the newest checkpoints and the best."""
     import orbax.checkpoint as ocp
 
     self._folder = Path(output_dir).absolute() / "checkpoints"
@@ -463,27 +405,16 @@ class CheckpointManager:
     return not self._manager.all_steps()
 
   def save(self, state: TrainState, about: dict[str, Any]) -> None:
-    """Begins to save a checkpoint; `state` may be donated as soon as this returns.
-
-    On a CPU Orbax reads the arrays' own memory, which JAX does not reuse as long as that lasts.
-    Where there is a checkpoint of that step, its arrays are the same, and only what is said about
-    it changes.
-
-    Args:
-      state: of training.
-      about: anything JSON can hold; `exploitability` in it decides which checkpoint is the best.
-
-    Raises:
-      RunError: this checkpoint or the one before could not be written.
-    """
+    """Begins to save a checkpoint; `state` may be donated as soon as this returns."""
     import orbax.checkpoint as ocp
 
+    # On a CPU Orbax reads the arrays' own memory, which JAX does not reuse as long as that lasts.
     self.wait()
     step = int(state.step)
     path = self._writing = self._folder / f"{step:08d}"
     metrics = {"exploitability": about.get("exploitability")}
     with self._sentence():
-      if step in self._manager.all_steps():
+      if step in self._manager.all_steps():  # whose arrays are the same
         self._say_anew(path, about, metrics)
         return
       if devices.agree(path.exists()):  # Orbax would delete it
@@ -497,22 +428,14 @@ class CheckpointManager:
       )
 
   def wait(self) -> None:
-    """Waits until what was begun is written, and what is no longer kept is removed.
-
-    Raises:
-      RunError: it could not be written.
-    """
+    """Waits until what was begun is written, and what is no longer kept is removed."""
     with self._sentence():
       self._manager.wait_until_finished()
     if jax.process_index() == 0:
       shutil.rmtree(self._folder / PRUNED, ignore_errors=True)
 
   def close(self) -> None:
-    """Waits, and ends Orbax's threads.
-
-    Raises:
-      RunError: what was begun could not be written.
-    """
+    """Waits, and ends Orbax's threads."""
     self.wait()
     self._manager.close()
 

@@ -22,52 +22,30 @@ from rebel_jax.config import in_config_errors
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC"))
 _HEADER_BYTES = 2**14
 _SAID = ("about", "what")  # the latter in files of earlier versions
-Expected = Mapping[str, tuple[tuple[int, ...], str]]
+Expected = Mapping[str, tuple[tuple[int, ...], str]]  # shapes, and kinds of numpy's dtypes
 
 
 def check_file(path: str | Path) -> None:
-  """Checks that what lies at a path, if anything does, is a plain file.
-
-  Raises:
-    OSError: it is a link, a folder, a FIFO or a device.
-  """
+  """Checks that what lies at a path, if anything does, is a plain file."""
   if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
     raise OSError(f"{os.path.basename(path)!r} is no plain file")
 
 
 def open_file(path: str | Path, mode: str = "rb") -> IO[Any]:
-  """Returns an open plain file.
-
-  Raises:
-    OSError: it cannot be opened, or is a link, a FIFO or a device.
-  """
+  """Returns an open plain file."""
   check_file(path)
   return open(path, mode, opener=lambda name, flags: os.open(name, flags | _SAFE, 0o666))
 
 
 def read_bytes(path: Path) -> bytes:
-  """Returns the contents of a plain file.
-
-  Raises:
-    OSError: as `open_file`.
-  """
+  """Returns the contents of a plain file."""
   with open_file(path) as file:
     return file.read()
 
 
 @contextlib.contextmanager
 def replacing(path: Path, *, rehearse: bool = False) -> Iterator[IO[bytes]]:
-  """Yields a new file that takes the place of `path` at the end of the block.
-
-  Where the block fails, or the disk is full, the file before stays as it was.
-
-  Args:
-    path: the file.
-    rehearse: remove the new file instead, which shows whether there can be one.
-
-  Raises:
-    OSError: it cannot be written, or is a link, a FIFO, a device or a folder.
-  """
+  """Yields a new file that takes the place of `path` at the end, unless that fails or rehearses."""
   check_file(path)
   beside = path.parent / f".{os.urandom(8).hex()}.new"  # nobody's file is opened or removed
   try:
@@ -84,11 +62,7 @@ def replacing(path: Path, *, rehearse: bool = False) -> Iterator[IO[bytes]]:
 
 
 def replace_text(path: Path, text: str) -> None:
-  """Replaces a file, whole or not at all.
-
-  Raises:
-    OSError: as `replacing`.
-  """
+  """Replaces a file, whole or not at all."""
   with replacing(path) as file:
     file.write(text.encode())
 
@@ -105,17 +79,7 @@ def sealed(about: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any
 def save_arrays(
   path: Path, arrays: Mapping[str, Any], about: Mapping[str, Any] | None = None, *, pack: Any = None
 ) -> None:
-  """Replaces a file of arrays, whole or not at all.
-
-  Args:
-    path: the file.
-    arrays: numpy's, by name.
-    about: what is said of them in the file, sealed; None for nothing.
-    pack: numpy's function that packs them; None for the one that compresses.
-
-  Raises:
-    OSError: as `replacing`.
-  """
+  """Replaces a file of arrays and what is said of them, sealed, whole or not at all."""
   said: dict[str, Any] = (
     {} if about is None else {_SAID[0]: np.array(json.dumps(sealed(about, arrays)))}
   )
@@ -129,17 +93,7 @@ def reading(name: str, what: str) -> contextlib.AbstractContextManager[None]:
 
 
 def read_about(path: Path, name: str, what: str, key: str) -> dict[str, Any]:
-  """Returns the description of arrays in their file.
-
-  Args:
-    path: the file.
-    name: what errors call it, such as `load='kept.npz'`.
-    what: what it is to hold, such as `a solved spot`.
-    key: what files of that kind say something of.
-
-  Raises:
-    ConfigError: it cannot be read, or is another file.
-  """
+  """Returns the description of arrays in their file, if it has a `key` of that kind of file."""
   with reading(name, what), open_file(path) as file, zipfile.ZipFile(file) as archive:
     member = next((x for x in _SAID if f"{x}.npy" in archive.namelist()), _SAID[0])
     about = json.loads(str(_member(archive, member, 2**24)))
@@ -149,14 +103,7 @@ def read_about(path: Path, name: str, what: str, key: str) -> dict[str, Any]:
 
 
 def check_replaceable(path: Path, name: str, what: str, key: str) -> None:
-  """Checks, before the work, that a file can be written, and replaces none of another kind.
-
-  Args:
-    path, name, what, key: as for `read_about`.
-
-  Raises:
-    ConfigError: it cannot, or would.
-  """
+  """Checks, before the work, that a file can be written, and replaces none of another kind."""
   with (
     in_config_errors(f"{name} must be a file that can be written", OSError),
     replacing(path, rehearse=True),
@@ -169,22 +116,13 @@ def check_replaceable(path: Path, name: str, what: str, key: str) -> None:
 def read_arrays(
   path: Path, name: str, what: str, about: Mapping[str, Any], expected: Expected
 ) -> dict[str, np.ndarray]:
-  """Returns the arrays of a file, whose sizes are compared before any is loaded.
-
-  Args:
-    path, name, what: as for `read_about`.
-    about: what is said of them; its `checksum`, if there is one, must be theirs.
-    expected: by name the shape and the kinds of numbers, as of numpy's dtypes; of 4 or 8 bytes.
-
-  Raises:
-    ConfigError: it cannot be read, holds other arrays, or was changed since it was written.
-  """
+  """Returns the arrays of a file, whose sizes are compared before any is loaded."""
   with reading(name, what), open_file(path) as file, zipfile.ZipFile(file) as archive:
     if {x.removesuffix(".npy") for x in archive.namelist()}.difference(_SAID) != expected.keys():
       raise ValueError("it holds other arrays")
     found = {key: _member(archive, key, 8 * int(np.prod(x[0]))) for key, x in expected.items()}
     for (shape, kinds), array in zip(expected.values(), found.values()):
-      if array.shape != shape or array.dtype.kind not in kinds or array.itemsize not in (4, 8):
+      if array.shape != shape or array.dtype.kind not in kinds or array.itemsize not in (2, 4, 8):
         raise ValueError("it holds other arrays")
       if not np.isfinite(array).all():
         raise ValueError("it holds numbers that are not finite")
@@ -203,18 +141,7 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> np.ndarray:
 
 
 def save_picture(figure: Any, path: str | Path, *, rehearse: bool = False, **settings: Any) -> None:
-  """Replaces a picture, whole or not at all, by a figure of matplotlib's.
-
-  Args:
-    figure: the figure.
-    path: the file; its suffix is the picture's kind, `.png` if it has none.
-    rehearse: only show that there can be one.
-    settings: of `savefig`.
-
-  Raises:
-    OSError: as `replacing`.
-    ValueError: matplotlib does not draw that kind, or the file before is of another.
-  """
+  """Replaces a picture of the kind that its suffix says, `.png` by default, by a figure's."""
   path = Path(os.path.realpath(path if Path(path).suffix else f"{path}.png"))
   drawn = io.BytesIO()
   figure.savefig(drawn, format=path.suffix[1:], **settings)
@@ -225,11 +152,7 @@ def save_picture(figure: Any, path: str | Path, *, rehearse: bool = False, **set
 
 
 def check_picture(field: str, path: str | Path) -> None:
-  """Checks, before the work, that `save_picture` can draw to a file.
-
-  Raises:
-    ConfigError: it cannot, or matplotlib is not installed.
-  """
+  """Checks, before the work, that `save_picture` can draw to a file."""
   with in_config_errors(
     f"{field}={str(path)!r} cannot be drawn", (OSError, ValueError, ImportError)
   ):

@@ -7,15 +7,7 @@ from rebel_jax.config.allowed import (
   in_config_errors,
   register,
 )
-from rebel_jax.config.config import (
-  KINDS,
-  REBEL,
-  Config,
-  DeepCFR,
-  PerfectSearch,
-  Search,
-  check_kind,
-)
+from rebel_jax.config.config import KINDS, REBEL, Config, DeepCFR, PerfectSearch, Search, check_kind
 from rebel_jax.config.presets import (
   PRESETS,
   get_preset,

@@ -1,9 +1,7 @@
 """Settings in groups, their allowed values, and parts of one's own that they name.
 
-A group is a frozen dataclass whose fields are settings or groups of them; no two settings of one
-dataclass share a name, so a setting is named without its group. What a field may be is metadata:
-`width: Annotated[int, integer(1)] = 256`. tyro reads the field by it from a command line, and
-`check` checks the field by it, wherever its value is from.
+A group is a frozen dataclass of settings and groups, whose names differ. What a field may be is
+metadata, `Annotated[int, integer(1)]`: tyro reads a flag by it, and `check` checks any value.
 """
 
 import contextlib
@@ -66,15 +64,10 @@ def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Allowed(tyro.constructors.PrimitiveConstructorSpec[Any]):
-  """What one field may be.
+  """What one field may be; a text that cannot be read stays a text, which `check` refuses."""
 
-  A text that cannot be read stays a text, so that one place refuses it: `check`.
-
-  Attributes:
-    check: called with a field's name and its value; raises `ConfigError` if it is not allowed.
-  """
-
-  check: Callable[[str, Any], None]
+  # (field, value); raises `ConfigError` if the value is not allowed
+  check: Callable[[str, Any], object]
 
 
 def _read(word: str, *kinds: Callable[[str], Any]) -> Any:
@@ -152,18 +145,13 @@ def one_of(known: Collection[str]) -> Allowed:
 def several(known: Collection[str]) -> Allowed:
   """Allows any of the names `known`, those of a registry also that are registered later."""
   one = one_of(known)
-
-  def check(field: str, value: Any) -> None:
-    for name in value:
-      one.check(field, name)
-
   return dataclasses.replace(
     one,
     nargs="*",
     metavar=f"[{one.metavar} ...]",
     instance_from_str=tuple,
     str_from_instance=list,
-    check=check,
+    check=lambda field, value: [one.check(field, name) for name in value],
   )
 
 
@@ -174,9 +162,8 @@ def text(
   return _allowed(metavar, str, must_be, lambda value: isinstance(value, str) and fits(value))
 
 
-def name() -> Allowed:
-  """Allows what may be part of a file's name on any system."""
-  return text("NAME", "a name of letters, digits, '_', '-', '.'", re.compile(r"[\w.-]+").fullmatch)
+# Names that may be part of a file's on any system.
+NAME = text("NAME", "a name of letters, digits, '_', '-', '.'", re.compile(r"[\w.-]+").fullmatch)
 
 
 def path(what: str) -> Allowed:
@@ -196,29 +183,23 @@ def check_algorithm(field: str, value: Any) -> None:
   solvers.make_algorithm(value, field)
 
 
-def algorithm() -> Allowed:
-  """Allows what `solvers.make_algorithm` makes an algorithm of."""
-  return dataclasses.replace(text("ALGORITHM"), check=check_algorithm)
-
-
-def depth() -> Allowed:
-  """Allows positive numbers of public actions, and `stage`."""
-  must_be = "an integer, at least 1, or 'stage'"
-  return _allowed("INT>=1|stage", int, must_be, lambda x: x == "stage" or is_whole(x, 1))
+ALGORITHM = dataclasses.replace(text("ALGORITHM"), check=check_algorithm)
+# Positive numbers of public actions, and `stage`.
+DEPTH = _allowed(
+  "INT>=1|stage",
+  int,
+  "an integer, at least 1, or 'stage'",
+  lambda x: x == "stage" or is_whole(x, 1),
+)
 
 
 def optional(inner: Allowed) -> Allowed:
   """Allows what `inner` allows, and None."""
-
-  def check(field: str, value: Any) -> None:
-    if value is not None:
-      inner.check(field, value)
-
   return dataclasses.replace(
     inner,
     metavar=f"{inner.metavar}|None",
     instance_from_str=lambda texts: None if texts == ["None"] else inner.instance_from_str(texts),
-    check=check,
+    check=lambda field, value: value is None or inner.check(field, value),
   )
 
 
@@ -260,11 +241,7 @@ def flat(settings: Any) -> dict[str, Any]:
 
 
 def replace(settings: T, **changes: Any) -> T:
-  """Returns the settings with some changed, each named without its group, or whole groups.
-
-  Raises:
-    ConfigError: there is no setting of a name.
-  """
+  """Returns the settings with some changed, each named without its group, or whole groups."""
   new, left = {}, dict(changes)
   for name, value in vars(settings).items():
     value = left.pop(name, value)
@@ -279,11 +256,7 @@ def replace(settings: T, **changes: Any) -> T:
 
 
 def check(settings: Any) -> None:
-  """Checks every setting by itself, as its annotation says.
-
-  Raises:
-    ConfigError: a value is not allowed.
-  """
+  """Checks every setting by itself, as its annotation says; raises `ConfigError`."""
   for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
     value = getattr(settings, name)
     if dataclasses.is_dataclass(value):
@@ -293,14 +266,6 @@ def check(settings: Any) -> None:
     for allowed in typing.get_args(hint)[1:]:
       if isinstance(allowed, Allowed):
         allowed.check(name, value)
-
-
-def to_dict(settings: Any) -> Any:
-  """Returns the settings as JSON can hold them: groups and pairs as dicts."""
-  return dataclasses.asdict(
-    settings,
-    dict_factory=lambda pairs: {k: dict(v) if isinstance(v, tuple) else v for k, v in pairs},
-  )
 
 
 # (folder, step) -> a function of a row of metrics; rows beyond the step are no longer valid.
@@ -338,14 +303,7 @@ def register(kind: str, name: str, make: Callable[..., Any]) -> None:
 
 
 def import_module(name: str) -> None:
-  """Imports a module that registers parts of one's own, once.
-
-  Args:
-    name: of a module, looked for in the present folder too, or the path of a file `NAME.py`.
-
-  Raises:
-    ConfigError: there is none.
-  """
+  """Imports a module, also of the present folder or a file `NAME.py`, once: it registers parts."""
   path = Path(name)
   module = path.stem if path.suffix == ".py" else name
   folder = str(path.parent.resolve() if path.suffix == ".py" else Path.cwd())

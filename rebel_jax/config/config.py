@@ -50,8 +50,8 @@ class ReBeLSearch:
     final_iterations: Iterations of each search of the evaluation at the end.
   """
 
-  depth: Annotated[int | str, allowed.depth()] = 2
-  algorithm: Annotated[str, allowed.algorithm()] = "linear_cfr"
+  depth: Annotated[int | str, allowed.DEPTH] = 2
+  algorithm: Annotated[str, allowed.ALGORITHM] = "linear_cfr"
   iterations: Annotated[int, allowed.iterations()] = 128
   late_iterations: Annotated[int, allowed.iterations(0)] = 0
   level_values: bool = False
@@ -61,7 +61,7 @@ class ReBeLSearch:
   vary: Annotated[tuple[tuple[str, int | float | str], ...], allowed.pairs(int, float)] = ()
   policy_network: bool = False
   fused_network: bool = False
-  eval_algorithm: Annotated[str, allowed.algorithm()] = "linear_cfr"
+  eval_algorithm: Annotated[str, allowed.ALGORITHM] = "linear_cfr"
   eval_playthroughs: Annotated[int, allowed.integer(1)] = 64
   eval_iterations: Annotated[int, allowed.iterations()] = 256
   final_playthroughs: Annotated[int, allowed.integer(1)] = 64
@@ -339,7 +339,7 @@ class Config:
     seed: Seed of all randomness; on one kind of device it decides the run, on GPUs to rounding.
   """
 
-  preset: Annotated[str, allowed.name()] = "liars_dice_1x4f"
+  preset: Annotated[str, allowed.NAME] = "liars_dice_1x4f"
   game: Annotated[str, allowed.text("GAME")] = "liars_dice"
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = (
     ("num_dice", 1),
@@ -416,7 +416,10 @@ class Config:
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the settings as JSON can hold them: groups and pairs as dicts."""
-    return allowed.to_dict(self)
+    return dataclasses.asdict(
+      self,
+      dict_factory=lambda pairs: {k: dict(v) if isinstance(v, tuple) else v for k, v in pairs},
+    )
 
   @classmethod
   def from_dict(cls, fields: dict[str, Any]) -> "Config":

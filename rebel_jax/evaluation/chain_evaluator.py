@@ -1,11 +1,11 @@
 """Measures of the agent whose searches grow trees (Player of Games, section 4.1).
 
-Where all public histories or states of a game can be written out, its exploitability is exact for
-each seed. Elsewhere it plays games against the same search without a network.
+Exploitability is exact for each seed where all public histories or states can be written out;
+elsewhere the agent plays games against the same search without a network.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 import solvers
 from games import TERMINAL, Game
 from rebel_jax.config import Config
-from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
+from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.chain_play import search_decisions, won_by
 from rebel_jax.training.self_play import where_lanes
@@ -46,16 +46,8 @@ _GAMES = 32
 Progress = Callable[[int, int], None]
 
 
-class ChainEvaluator:
-  """Measures the agent of one game and network.
-
-  Attributes:
-    game: what is played.
-    ground: of its searches.
-    search: settings of searches.
-    how: the same and the network that they ask, whatever their length.
-    about: see `Measures`.
-  """
+class ChainEvaluator(Measures):
+  """Measures the agent of one game and network."""
 
   def __init__(
     self,
@@ -65,11 +57,7 @@ class ChainEvaluator:
     ground: Any = None,
     search: GTCFR | None = None,
   ):
-    """Prepares the agent of a configuration; `game`, `ground` and `search` replace its own.
-
-    Raises:
-      ConfigError: the game's tree is too large to be written out.
-    """
+    """Prepares the agent of a configuration; `game`, `ground` and `search` replace its own."""
     self.game = config.make_game() if game is None else game
     self.search = search or make_search(config, evaluation=True)
     if not isinstance(ground, TreeGround):  # a training's trees have other room than these
@@ -90,69 +78,40 @@ class ChainEvaluator:
     except ValueError:  # there are too many
       return None
 
-  def measure(
-    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
-  ) -> Measurement:
-    """Measures agents of as many seeds as playthroughs are asked for; see `of_seeds`, `Measures`.
-
-    The row has mean, least and most of each measure. Where Ctrl-C ends it, `KeyboardInterrupt`
-    holds that of the seeds in whole parts before.
-    """
+  def measured(
+    self, params: Any, seed: int, final: bool, show: Show, **options: Any
+  ) -> Iterator[Measurement]:
+    """Measures as many seeds as playthroughs: mean, least and most of each measure."""
     growing, search = self._config.growing, self.search
     number = growing.final_playthroughs if final else growing.eval_playthroughs
-    found: dict[str, list[float]] = {}
+    about = {"simulations": search.simulations, "per_update": search.per_update}
+    units = "plies" if self.ground.rules.num_infostates == 1 else "searches"
+    size, found = max(tuning.pieces().chains // 8, 1), dict[str, list[float]]()
+    for start in range(0, number, size):
+      part = [(seed + i) % 2**32 for i in range(start, min(start + size, number))]
 
-    def measured() -> Measurement:
-      row: dict[str, Any] = {}
-      for name, values in found.items():
-        ends = {"mean": sum(values) / len(values), "min": min(values), "max": max(values)}
+      def progress(done: int, total: int, start: int = start, count: int = len(part)) -> None:
+        at = done + total * start // count, total * number // count
+        show(f"{number} seeds", *at, units, "")
+
+      measures, row = self.of_seeds(params, part, progress), dict[str, Any]()
+      found = {name: found.get(name, []) + values for name, values in measures.items()}
+      for name, x in found.items():
+        ends = {"mean": sum(x) / len(x), "min": min(x), "max": max(x)}
         row |= {f"{name}_{end}": value for end, value in ends.items()}
-      about = {"simulations": search.simulations, "per_update": search.per_update}
-      return Measurement(row | {"seeds": len(values)} | about, next(iter(found.values())))
-
-    def progress(before: int, count: int, done: int, total: int) -> None:
-      show(
-        f"{number} seeds",
-        done + total * before // count,
-        total * number // count,
-        "plies" if self.ground.rules.num_infostates == 1 else "searches",
-        "",
-      )
-
-    size = max(tuning.pieces().chains // 8, 1)
-    try:
-      for start in range(0, number, size):
-        part = [(seed + i) % 2**32 for i in range(start, min(start + size, number))]
-        measures = self.of_seeds(params, part, functools.partial(progress, start, len(part)))
-        for name, values in measures.items():
-          found[name] = found.get(name, []) + values
-    except KeyboardInterrupt:
-      if not found:
-        raise
-      raise KeyboardInterrupt(measured()) from None
-    return measured()
+      values = next(iter(found.values()))
+      yield Measurement(row | {"seeds": len(values)} | about, values)
 
   def of_seeds(
     self, params: Any, seeds: Sequence[int], progress: Progress = lambda done, total: None
   ) -> dict[str, list[float]]:
-    """Returns one measurement for each seed's agent.
-
-    Where all public histories can be written out, that is `exploitability`, in the game's units: an
-    agent of one seed has one policy, found by searching at every decision from what the same
-    player's last search left. In games of perfect information, where it makes its likeliest moves,
-    that is of all states that it comes to, and there is `not_lost`: how likely a game against exact
-    play is not lost, each of whose best moves is as likely, over both seats. Elsewhere it is
-    `score`: what it wins on average, as many games from either seat, from the same search without
-    a network; in games of perfect information after a random first move.
-
-    Args:
-      params: the network's.
-      seeds: of the agents.
-      progress: called with what is done and in all.
-
-    Raises:
-      ConfigError: the network's values are not finite.
-    """
+    """Returns one measurement for each seed's agent."""
+    # `exploitability` where all public histories can be written out: an agent of one seed has one
+    # policy, by a search at every decision from the end of the same player's last one. With perfect
+    # information, where it makes its likeliest moves, also `not_lost`: how likely a game against
+    # exact play, each of whose best moves is as likely, is not lost, over both seats. Elsewhere
+    # `score`: its mean payoff, as many games from either seat, against the same search without a
+    # network; with perfect information after a random first move.
     game = self.ground.rules
     features = jnp.asarray(game.features(game.initial_state()[None], 0))
     uniform = jnp.full((1, 2, game.num_infostates), 1 / game.num_infostates)
@@ -244,21 +203,11 @@ def against_all(
   seeds: Sequence[int],
   progress: Progress,
 ) -> dict[str, list[float]]:
-  """Returns `exploitability` and `not_lost` of the agent of each seed; see `ChainEvaluator`.
-
-  Args:
-    game: one of perfect information.
-    exact: its states' worth.
-    choose: from states `[n, S]` and seeds `[n]` to the agents' moves `[n]`.
-    seeds: of the agents.
-    progress: called with plies done and in all.
-  """
+  """Returns `exploitability` and `not_lost` of the agent of each seed; see `ChainEvaluator`."""
 
   def rise(agents: np.ndarray, states: np.ndarray, ply: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the least payoff of `agents` in `states`, and the chance not to lose to exact play.
-
-    Agents are twice the seed's number, plus the seat; their own states have one move.
-    """
+    """Returns `agents`' least payoff in `states`, and the chance not to lose to exact play."""
+    # Agents are twice the seed's number, plus the seat; their own states have one move.
     if not len(states):
       return np.zeros(1), np.zeros(1)
     progress(min(ply, game.max_moves), game.max_moves + 1)

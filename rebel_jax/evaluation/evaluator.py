@@ -43,15 +43,11 @@ from solvers.search import (
 _KIND = "kept playthroughs", "network"  # in words, and what their file says something of
 
 
-class Evaluator:
-  """Measures the agent of one game, network and search; its programs are compiled once.
+class Evaluator(Measures):
+  """Measures the agent of one game, network and search; its programs are compiled once."""
 
-  The agent is made when it is first needed: where subgames are not made already, that may take a
-  minute, and training need not wait.
-
-  Attributes:
-    about: see `Measures`.
-  """
+  # The agent is made when it is first needed: it may take a minute, for which training need not
+  # wait.
 
   def __init__(
     self,
@@ -65,22 +61,10 @@ class Evaluator:
     keep: str | None = None,
     trajectories: int | None = None,
   ):
-    """Prepares the agent.
-
-    Args:
-      config: names the game and the network.
-      algorithm: what the agent searches with; None for the configuration's `eval_algorithm`.
-      depth: of its searches; None for the configuration's.
-      game, subgames: if they were made already, for that depth.
-      unsafe: whether `measure` measures unsafe search, too.
-      keep: file of the playthroughs that `measure` has sampled, from which it goes on; one for each
-        of several trajectories, whose number ends its name.
-      trajectories: of the first search, with all playthroughs each; None for that of unmoved
-        beliefs alone.
-
-    Raises:
-      ConfigError: the algorithm is not allowed.
-    """
+    """Prepares the agent; what is None is the configuration's."""
+    # `keep`: file of the sampled playthroughs, from which `measure` goes on; one for each of
+    # several `trajectories` of the first search, whose number ends its name. `unsafe`: measure that
+    # search too.
     self.about: dict[str, Any] = {
       "algorithm": algorithm or config.rebel.eval_algorithm,
       "depth": depth or config.rebel.depth,
@@ -94,11 +78,7 @@ class Evaluator:
 
   @functools.cached_property
   def agent(self) -> SearchingAgent:
-    """What is measured.
-
-    Raises:
-      ConfigError: the depth is not allowed.
-    """
+    """The agent that is measured."""
     config, game, subgames = self._config, self._game, self._subgames
     return make_searching_agent(
       game,
@@ -109,72 +89,57 @@ class Evaluator:
       average_last=config.rebel.depth == "stage",
     )
 
-  def measure(
-    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
-  ) -> Measurement:
-    search = self._config.rebel
+  def measured(
+    self, params: Any, seed: int, final: bool, show: Show, **options: Any
+  ) -> Iterator[Measurement]:
+    search, many = self._config.rebel, self._trajectories
     amounts = search.eval_playthroughs, search.eval_iterations
     playthroughs, iterations = (
       (search.final_playthroughs, search.final_iterations) if final else amounts
     )
     course, row = list[tuple[int, float]](), dict[str, Any]()
     settings: dict[str, Any] = dict(iterations=iterations, seed=seed)
-    many = self._trajectories
 
     def progress(done: int, total: int) -> None:
       so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
-    try:
-      for number in range(1, 1 + many) if many else (None,):
-        kept = start = None
-        if self._keep is not None:  # a file that playthroughs go on from and are kept in
-          name = f"{self._keep}-{number}" if many else self._keep
-          kept = KeptPlaythroughs(name, self._what(params, seed, iterations, number))
-          start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
-        about: dict[str, Any] = dict(start=start, trajectory=number, progress=progress)
-        for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
-          if kept is not None:
-            kept.save(sampled)
-          of_each = {"playthroughs": sampled.count, "iterations": iterations}
-          if not many:
-            course.append((sampled.count, value))
-            row = {"exploitability": value} | of_each
-        if number is not None:
-          course.append((number, value))
-          row = _of_trajectories([x for _, x in course]) | of_each
-      if self._unsafe:
-        average = self.exploitability(
-          params,
-          playthroughs=1,
-          unsafe=True,
-          progress=lambda done, total: show("average policy", done, total, "searches", ""),
-          **settings,
-        )
-        row |= {"exploitability_average_policy": average}
-    except KeyboardInterrupt:
-      raise KeyboardInterrupt(*[Measurement(row, course)] * bool(row)) from None
-    return Measurement(row, course)
-
-  def _what(
-    self, params: Any, seed: int, iterations: int, trajectory: int | None
-  ) -> dict[str, Any]:
-    """Returns the identity of playthroughs: their agent, search, seed and trajectory."""
-    return {
-      "game": [self._config.game, self._config.game_params],
-      "network": sum_of_arrays(params),
-      **self.about,
-      "iterations": iterations,
-      "seed": seed,
-      "trajectory": trajectory,
-      "stops": "spread, sorted",  # how numbers are drawn, which earlier versions did otherwise
-    }
+    for number in range(1, 1 + many) if many else (None,):
+      kept = start = None
+      if self._keep is not None:  # a file that playthroughs go on from and are kept in
+        name = f"{self._keep}-{number}" if many else self._keep
+        what: dict[str, Any] = {"game": [self._config.game, self._config.game_params]}
+        what |= {"network": sum_of_arrays(params), **self.about, **settings, "trajectory": number}
+        # How numbers are drawn, which earlier versions did otherwise.
+        kept = KeptPlaythroughs(name, what | {"stops": "spread, sorted"})
+        start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
+      about: dict[str, Any] = dict(start=start, trajectory=number, progress=progress)
+      for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
+        if kept is not None:
+          kept.save(sampled)
+        of_each = {"playthroughs": sampled.count, "iterations": iterations}
+        if not many:
+          course.append((sampled.count, value))
+          row = {"exploitability": value} | of_each
+          yield Measurement(row, course)
+      if number is not None:
+        course.append((number, value))
+        row = _of_trajectories([x for _, x in course]) | of_each
+        yield Measurement(row, course)
+    if self._unsafe:
+      average = self.exploitability(
+        params,
+        playthroughs=1,
+        unsafe=True,
+        progress=lambda done, total: show("average policy", done, total, "searches", ""),
+        **settings,
+      )
+      yield Measurement(row | {"exploitability_average_policy": average}, course)
 
   def exploitability(self, params: Any, **settings: Any) -> float:
     """Returns the exploitability of the average of all playthroughs; `settings` as of `course`."""
-    for _, value in self.course(params, **settings):
-      last = value
-    return last
+    *_, (_, value) = self.course(params, **settings)
+    return value
 
   def course(
     self,
@@ -188,27 +153,10 @@ class Evaluator:
     trajectory: int | None = None,
     progress: Callable[[int, int], None] | None = None,
   ) -> Iterator[tuple[Sampled, float]]:
-    """Measures the average of sampled playthroughs, and yields what it has so far after each batch.
-
-    Args:
-      params: the network's.
-      playthroughs: how many are averaged; the more, the tighter the bound on the agent's
-        exploitability.
-      iterations: of each search; one player's update is one.
-      seed: of the playthroughs.
-      start: what an earlier course with the same arguments had yielded, to go on from.
-      unsafe: measure unsafe search instead, which plays the average policy of each search; one
-        playthrough is all of it.
-      trajectory: number of a jitter of the first search; None for none.
-      progress: called with searches done and in all.
-
-    Yields:
-      The playthroughs sampled so far, and the exploitability of their average, in the game's units.
-
-    Raises:
-      ValueError: a number is not allowed.
-      ConfigError: the network's numbers are not finite.
-    """
+    """Yields the playthroughs sampled and their average's exploitability, after each batch."""
+    # `start`: an earlier course's yield, to go on from; `unsafe`: the average policy of each search
+    # instead, one playthrough of which is all; `trajectory`: number of a jitter of the first
+    # search.
     features = jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees])
     beliefs = jnp.full((len(features), 2, self.agent.tree.num_infostates), 1.0)
     query = solvers.LeafQuery(features, 0, beliefs / beliefs.shape[2])
@@ -239,23 +187,14 @@ def _of_trajectories(values: list[float]) -> dict[str, Any]:
 
 
 class KeptPlaythroughs:
-  """A file of the playthroughs sampled so far, and of what they are playthroughs of.
-
-  Attributes:
-    path: the file.
-    what: names and values that tell one agent, search and seed from another.
-  """
+  """A file of the playthroughs sampled so far, and of their agent, search and seed."""
 
   def __init__(self, path: str, what: dict[str, Any]):
     self.path, self._name = Path(os.path.realpath(path)), f"keep={path!r}"
     self.what = json.loads(json.dumps(what))  # as it will be read
 
   def load(self, shape: tuple[int, ...]) -> Sampled | None:
-    """Returns the playthroughs in the file, sums of `shape`, or None if there is no file yet.
-
-    Raises:
-      ConfigError: the file holds something else, or cannot be written.
-    """
+    """Returns the playthroughs in the file, sums of `shape`, or None if there is no file yet."""
     files.check_replaceable(self.path, self._name, *_KIND)
     if not self.path.exists():
       return None
@@ -275,24 +214,15 @@ class KeptPlaythroughs:
     return Sampled(found["sums"], count, jax.random.wrap_key_data(jnp.asarray(found["key"])))
 
   def save(self, sampled: Sampled) -> None:
-    """Replaces the file, all or nothing.
-
-    Raises:
-      ConfigError: it cannot be written.
-    """
+    """Replaces the file, all or nothing."""
     key = np.asarray(jax.random.key_data(sampled.key))
     arrays = {"sums": sampled.sums, "count": np.asarray(sampled.count), "key": key}
     with in_config_errors(f"{self._name} cannot be written", OSError):
       files.save_arrays(self.path, arrays, self.what, pack=np.savez)
 
 
-class AverageEvaluator:
-  """Measures the average policy of one game and network, exactly.
-
-  Attributes:
-    about: see `Measures`.
-    tree: the whole game's.
-  """
+class AverageEvaluator(Measures):
+  """Measures the average policy of one game and network, exactly."""
 
   def __init__(self, config: Config, game: Game | None = None, table: Decisions | None = None):
     """Prepares; `game` and `table` are of the configuration, if they are made already."""
@@ -308,24 +238,18 @@ class AverageEvaluator:
 
     self.policy = jax.jit(policy)  # [N, H]
 
-  def measure(
-    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
-  ) -> Measurement:
-    """Returns the exploitability, in which nothing is sampled."""
+  def measured(
+    self, params: Any, seed: int, final: bool, show: Show, **options: Any
+  ) -> Iterator[Measurement]:
+    """Yields the exploitability, in which nothing is sampled."""
     policy = self.policy(params)
     if not jax.numpy.isfinite(policy).all():
       raise ConfigError("the network's probabilities are not finite")
-    return Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
+    yield Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
 
 
 def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:
-  """Returns the evaluator of a configuration's agent.
-
-  Args:
-    config: of the run.
-    setup: of the run, if that is made already.
-    options: of the evaluator.
-  """
+  """Returns the evaluator of a configuration's agent, of a run's `setup` if that is made."""
   made: Any = setup
   game, table = (config.make_game(), None) if made is None else (made.game, made.table)
   if config.grows:
@@ -333,5 +257,5 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
   if isinstance(config.search, DeepCFR):
     return AverageEvaluator(config, game=game, table=table, **options)
   if made_on_device(config, game):
-    return HandsEvaluator(config, game, **options)
+    return HandsEvaluator(config, game)
   return Evaluator(config, game=game, subgames=made and made.subgames, **options)

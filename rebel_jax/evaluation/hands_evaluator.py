@@ -1,18 +1,13 @@
 """Winnings of the agent of whole hold'em from simple players, where nothing exact is measured.
 
-Nobody's cards are drawn: both players' reach is kept for all hands, what ends in a round of betting
-is counted for all pairs of hands at once, and only the end at which play goes on, and the cards
-that lie on the board, are sampled. That is the conditional mean of what a match would measure, so
-it is unbiased and scatters far less. As in AIVAT (Burch et al., 2018) the network's own values take
-away the luck of which end was drawn: their mean over all ends, less that of the one. Of cards they
-take nothing, as what all pairs of hands win hardly hangs on these.
-
-Winning from them says little about how far a strategy is from an equilibrium; losing to them says
-that it is bad. `solvers.metrics.local_best_response` looks for what an opponent can win.
+Both players' reach is kept for all hands; only the end at which play goes on, and the cards on the
+board, are sampled. That is the conditional mean of a match, so it is unbiased and scatters less. As
+in AIVAT (Burch et al., 2018) the network's values take away the luck of which end was drawn: their
+mean over all ends, less that of the one. Cards' luck is hardly any where all hands are counted.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,9 +17,10 @@ import numpy as np
 from games import CHANCE, PublicTree
 from games.pairs import compatible_mass, holds
 from games.poker.dealing import draw_cards
-from games.template import Templates, fill
+from games.poker.streets import Streets
+from games.template import fill
 from rebel_jax.config import Config
-from rebel_jax.evaluation.measurement import Measurement, Show
+from rebel_jax.evaluation.measurement import Measurement, Measures, Show
 from rebel_jax.evaluation.opponents import MEASURED, OPPONENTS, SHOWN, likes
 from rebel_jax.networks.poker import ShownValues, Table
 from rebel_jax.networks.value import NetworkLeafValues
@@ -49,43 +45,30 @@ Likes = Callable[[PublicTree], jax.Array]
 
 
 class Tables(NamedTuple):
-  """The states of `B` games between the agent and another.
+  """The states of `B` games between the agent and another."""
 
-  Attributes:
-    roots: `[B, S]` public states.
-    beliefs: `[B, P, H]` PBS that the agent searches from, as if both played as it does.
-    theirs: `[B, P, H]` PBS that another who searches does so from, as if both played as it does.
-    reach: `[B, P, H]` distributions of what both hold, as they really play.
-    weight: `[B]` probability that the game has gone on so far, given the ends that were drawn.
-    won: `[B]` what the agent won in the games that have ended by now.
-    seat: `[B]` the agent's.
-  """
-
-  roots: jax.Array
-  beliefs: jax.Array
+  roots: jax.Array  # `[B, S]` public states
+  beliefs: jax.Array  # `[B, P, H]` PBS that the agent searches from, as if both played as it does
+  # `[B, P, H]` PBS that another player who searches does so from, as if both played as it does
   theirs: jax.Array
-  reach: jax.Array
+  reach: jax.Array  # `[B, P, H]` distributions of both players' hands, as they really play
+  # `[B]` probability that the game has gone on so far, given the ends that were drawn
   weight: jax.Array
-  won: jax.Array
-  seat: jax.Array
+  won: jax.Array  # `[B]` the agent's payoff in games that have ended by now
+  seat: jax.Array  # `[B]` the agent's
 
 
 class HandsSearch(NamedTuple):
-  """How the agent searches; static.
-
-  Attributes:
-    algorithm, leaf_values, network, num_iterations: see `search_batch`; network may be None.
-    other: how the other searches, whose averages it plays; None for one that does not search.
-  """
+  """Settings of the agent's searches, see `search_batch`; static."""
 
   algorithm: Algorithm
   leaf_values: LeafValues
   network: SearchPolicy | None
   num_iterations: int
-  other: "HandsSearch | None" = None
+  other: "HandsSearch | None" = None  # another player's, whose averages it plays; None for none
 
 
-def sit_down(rules: Templates, roots: jax.Array) -> Tables:
+def sit_down(rules: Streets, roots: jax.Array) -> Tables:
   """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them."""
   number, prior = len(roots), TemplateSubgames(rules).prior(roots)
   seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)
@@ -103,17 +86,8 @@ def play_round(
   params: Any,
   key: jax.Array,
 ) -> Tables:
-  """Plays the games at a stage, a round of betting, to its end.
-
-  Args:
-    stage: of the game's templates.
-    search: how the agent searches, static.
-    likes: what others like, static; they take the moves they like most, all alike.
-    tables: all games; those at other stages stay as they are.
-    opponent: `[]` which of them the agent plays.
-    params: the networks'.
-    key: consumed.
-  """
+  """Plays the games at a stage to its end against the `opponent` `[]` of those in `likes`."""
+  # Games at other stages stay as they are.
   number = len(tables.seat)
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
@@ -172,10 +146,8 @@ def play_round(
 
 @jax.jit
 def show_down(stage: TemplateStage, tables: Tables) -> Tables:
-  """Ends the games at a stage whose cards are all dealt to hands that are all-in.
-
-  One game after another: at most rounds there are few.
-  """
+  """Ends the games at a stage whose cards are all dealt to hands that are all-in."""
+  # One game after another: after most rounds they are few.
   here = stage.holds(tables.roots) & (tables.weight > 0)
 
   def win(state, reach, seat):
@@ -231,11 +203,8 @@ def _leaf_beliefs(tree: PublicTree, beliefs: jax.Array, policy: Levels) -> jax.A
   return beliefs_at_leaves(make_problem(tree, beliefs), policy)
 
 
-def guessed(rules: Templates, values: jax.Array, beliefs: jax.Array) -> jax.Array:
-  """Returns what player 0 wins by both players' `values` `[..., P, H]` of what they hold: `[...]`.
-
-  `beliefs` are `[..., P, H]`; half the difference of the players' means counts.
-  """
+def guessed(rules: Streets, values: jax.Array, beliefs: jax.Array) -> jax.Array:
+  """Returns player 0's payoff by `values` and `beliefs` `[..., P, H]`, both players' mean."""
   held = holds(jnp.asarray(rules.game.hole_cards), rules.game.deck.num_cards, beliefs.dtype)
   pairs = beliefs * compatible_mass(beliefs[..., ::-1, :], held)
   total = jnp.maximum(pairs.sum(axis=-1), jnp.finfo(pairs.dtype).tiny)
@@ -244,7 +213,7 @@ def guessed(rules: Templates, values: jax.Array, beliefs: jax.Array) -> jax.Arra
 
 
 @functools.partial(jax.jit, static_argnames="rules")
-def play_chance(rules: Templates, tables: Tables, key: jax.Array) -> Tables:
+def play_chance(rules: Streets, tables: Tables, key: jax.Array) -> Tables:
   """Moves the games where chance moves on by one outcome each; others stay as they are."""
   here = rules.game.actor(tables.roots) == CHANCE
   dealt = draw_cards(rules.game, key, tables.roots, tables.reach)
@@ -280,23 +249,11 @@ def ended_value(problem: TreeProblem, policy: Levels, player: jax.Array) -> jax.
 _INTERVAL = 1.96  # standard errors, 95 %
 
 
-class HandsEvaluator:
-  """Measures what an agent wins a hand, in thousandths of a big blind.
+class HandsEvaluator(Measures):
+  """Measures the agent's winnings a hand, in thousandths of a big blind."""
 
-  Attributes:
-    game: the rules; hands start as the game itself does, whatever is new in training's.
-    about: see `Measures`.
-  """
-
-  def __init__(self, config: Config, game: Any = None, *, opponents: Sequence[str] = MEASURED):
-    """Prepares the programs; they are compiled as they are needed.
-
-    Args:
-      config: of the run; its `final_iterations` are those of each search.
-      game: its game, if that is made already.
-      opponents: who is measured against, of `LADDER`.
-    """
-    self._opponents = opponents
+  def __init__(self, config: Config, game: Any = None):
+    """Prepares the programs; hands start as the game itself does, without what training varies."""
     self.game: Any = config.make_game() if game is None else game
     self.about = {"algorithm": config.rebel.eval_algorithm}
     self._config = config
@@ -309,26 +266,23 @@ class HandsEvaluator:
     self._rules: Any = self.game.templates()
     self._stages = TemplateSubgames(self._rules, self._search.network is not None).stages
 
-  def measure(
+  def measured(
     self,
     params: Any,
     seed: int,
+    final: bool,
+    show: Show,
     *,
-    final: bool = True,
-    show: Show = lambda *_: None,
-  ) -> Measurement:
-    """Measures against each of the opponents.
-
-    The row has `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, half the width of its 95 %
-    interval, and `hands`, against each: as many as playthroughs are asked for, in batches of 64, on
-    an accelerator 512. Where Ctrl-C ends it, `KeyboardInterrupt` holds the row so far, whose hands
-    are those against its last opponent. For `params`, `seed`, `final` and `show` see `Measures`.
-    """
+    opponents: Sequence[str] = MEASURED,
+    **options: Any,
+  ) -> Iterator[Measurement]:
+    """Measures against each of `opponents`, of those in `LADDER`."""
+    # The row has `won_mbb_OPPONENT`, half the width of its 95 % interval, and `hands`, those
+    # against its last opponent.
     search = self._config.rebel
     hands = search.final_playthroughs if final else search.eval_playthroughs
     size = tuning.pieces().hands
-    batches = -(-hands // size)
-    row: dict[str, float] = {"hands": 0, "iterations": search.final_iterations}
+    row: dict[str, float] = {"iterations": search.final_iterations}
 
     def play(job: tuple[str, int]) -> np.ndarray:
       key = jax.random.fold_in(jax.random.key(seed), job[1])  # the same hands for every opponent
@@ -340,19 +294,16 @@ class HandsEvaluator:
       here = jax.device_put(params, tuning.chosen_device())
       return np.asarray(self._play(how, here, opponent, key, size))
 
-    won: dict[str, list[np.ndarray]] = {name: [] for name in self._opponents}
-    jobs = [(name, batch) for name in self._opponents for batch in range(batches)]
-    try:
-      for done, ((name, _), found) in enumerate(run_ahead(play, jobs, kind=type, cores=False), 1):
-        won[name].append(found)
-        mbb = 1000 * np.concatenate(won[name]) / self.game.rules.big_blind
-        row[f"won_mbb_{name}"] = float(mbb.mean())
-        row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
-        row["hands"] = len(mbb)
-        show("playing", done * size, len(jobs) * size, "hands", "")
-    except KeyboardInterrupt:
-      raise KeyboardInterrupt(*[Measurement(row)] * bool(row["hands"])) from None
-    return Measurement(row)
+    won: dict[str, list[np.ndarray]] = {name: [] for name in opponents}
+    jobs = [(name, batch) for name in opponents for batch in range(-(-hands // size))]
+    for done, ((name, _), found) in enumerate(run_ahead(play, jobs, kind=type, cores=False), 1):
+      won[name].append(found)
+      mbb = 1000 * np.concatenate(won[name]) / self.game.rules.big_blind
+      row[f"won_mbb_{name}"] = float(mbb.mean())
+      row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
+      row["hands"] = len(mbb)
+      yield Measurement(row)
+      show("playing", done * size, len(jobs) * size, "hands", "")
 
   def _play(
     self, search: HandsSearch, params: Any, opponent: jax.Array, key: jax.Array, number: int

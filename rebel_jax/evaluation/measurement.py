@@ -1,8 +1,9 @@
 """Measures of an agent, a row of numbers and in words."""
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,15 +16,10 @@ Show = Callable[[str, int, int, str, str], None]
 
 
 class Measurement(NamedTuple):
-  """Measures of an agent.
+  """Measures of an agent."""
 
-  Attributes:
-    row: by name, as metrics and JSON hold them.
-    course: what was measured on the way: playthroughs and the exploitability of their average, or
-      a number for each seed.
-  """
-
-  row: dict[str, Any]
+  row: dict[str, Any]  # by name, as metrics and JSON hold them
+  # playthroughs and the exploitability of their average, or a number for each seed
   course: Sequence[Any] = ()
 
   @property
@@ -72,44 +68,39 @@ class Measurement(NamedTuple):
     return f"exploitability {self.exploitability:.4f}{kept}"
 
 
-class Measures(Protocol):
-  """An agent's evaluator; made by `evaluators.make_evaluator`.
-
-  Attributes:
-    about: its searches' settings that are no part of a row.
-  """
+class Measures:
+  """An agent's evaluator; `about` has its searches' settings that are no part of a row."""
 
   about: dict[str, Any]
 
+  def measured(
+    self, params: Any, seed: int, final: bool, show: Show, **options: Any
+  ) -> Iterator[Measurement]:
+    """Yields the measures so far now and then; raises ConfigError for NaN."""
+    raise NotImplementedError
+
   def measure(
-    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
+    self,
+    params: Any,
+    seed: int,
+    *,
+    final: bool = True,
+    show: Show = lambda *_: None,
+    **options: Any,
   ) -> Measurement:
-    """Measures the agent.
-
-    Args:
-      params: the networks'.
-      seed: of what is sampled.
-      final: whether as much is measured as at the end of a run, rather than during it.
-      show: called as it goes on.
-
-    Raises:
-      ConfigError: the network's numbers are not finite.
-    """
+    """Measures the agent, as much as at the end of a run if `final`."""
+    # Where Ctrl-C ends it, `KeyboardInterrupt` holds the measures so far.
+    last = deque[Measurement](maxlen=1)
+    try:
+      last.extend(self.measured(params, seed, final, show, **options))
+    except KeyboardInterrupt:
+      raise KeyboardInterrupt(*last) from None
+    return last[0]
 
 
 def check_finite(ask: Any, params: Any, query: Any) -> None:
-  """Checks that a network's parameters and its answer to a query are finite.
-
-  Where values are NaN, searches play uniformly and nothing looks amiss.
-
-  Args:
-    ask: what searches ask, called with `params` and `query`.
-    params: the network's.
-    query: some public belief states.
-
-  Raises:
-    ConfigError: some are not.
-  """
+  """Checks that a network's parameters and its answer to a query are finite."""
+  # Where values are NaN, searches play uniformly and nothing looks amiss.
   finite = _finite(ask, params, query)
   for name, good in zip(("parameters", "values"), finite):
     if not good:

@@ -16,23 +16,14 @@ _BET_ABOVE = 0.65  # share of the pot
 
 
 class HoldemDecision(NamedTuple):
-  """A decision of hold'em.
+  """A decision of hold'em."""
 
-  Attributes:
-    rules: stacks and bets.
-    deck: the cards there are.
-    state: `[S]` the betting, in its first columns.
-    held: the two cards of who acts.
-    board: cards on the board.
-    to_come: how many cards are still to be dealt.
-  """
-
-  rules: betting.Betting
+  rules: betting.Betting  # stacks and bets
   deck: Deck
-  state: np.ndarray
-  held: tuple[int, ...]
-  board: tuple[int, ...]
-  to_come: int
+  state: np.ndarray  # `[S]` the betting, in its first columns
+  held: tuple[int, ...]  # the two cards of the player to act
+  board: tuple[int, ...]  # cards on the board
+  to_come: int  # how many cards are still to be dealt
 
   @property
   def paid(self) -> tuple[int, int]:
@@ -82,16 +73,12 @@ def _by_equity(here: HoldemDecision, rng: np.random.Generator) -> Wish:
 
 
 class Opponent(NamedTuple):
-  """A simple opponent.
+  """A simple opponent."""
 
-  Attributes:
-    wish: its move at a decision.
-    likes: how much it likes moves, whatever it holds, from whether they are calls `[N]`, folds
-      `[N]`, and how far the chips after them are from a pot raise's, `[N]` shares of the stack, at
-      most 2; it makes those that it likes most, all alike. None for one that looks at its cards.
-  """
-
-  wish: Callable[[HoldemDecision, np.random.Generator], Wish]
+  wish: Callable[[HoldemDecision, np.random.Generator], Wish]  # its move at a decision
+  # how much it likes moves, whatever it holds, from whether they are calls `[N]`, folds `[N]`, and
+  # how far the chips after them are from a pot raise's, `[N]` shares of the stack, at most 2; it
+  # makes those that it likes most, all alike. None for one that looks at its cards
   likes: Callable[[jax.Array, jax.Array, jax.Array], jax.Array] | None
 
 
@@ -116,11 +103,7 @@ LADDER = ("always_fold", *MEASURED, SHOWN)
 
 
 def opponent(name: str) -> Opponent:
-  """Returns one of `OPPONENTS` by name.
-
-  Raises:
-    ValueError: there is none of that name.
-  """
+  """Returns one of `OPPONENTS` by name."""
   if name not in OPPONENTS:
     raise ValueError(unknown_name("name", name, OPPONENTS))
   return OPPONENTS[name]

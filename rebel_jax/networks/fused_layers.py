@@ -1,10 +1,7 @@
-"""A network's layers as one kernel for NVIDIA's GPUs, in Pallas.
+"""A network's layers as one kernel for NVIDIA's GPUs, in Pallas; it has no derivative.
 
-Layer after layer, what a network passes on goes to memory and back, and in a search of thousands of
-subgames that is most of what memory moves. The kernel takes a block of rows from its inputs to its
-outputs without leaving the chip. It has no derivative: searches ask it, learning does not.
-
-Pallas is imported where the kernel is made, as JAX announces that its Triton backend will go.
+Layer after layer, what a network passes on goes to memory and back, which is most of the traffic of
+thousands of searches. Pallas is imported late: JAX announces that its Triton backend will go.
 """
 
 import functools
@@ -28,18 +25,12 @@ _MOST = 64
 
 
 class LayerWeights(NamedTuple):
-  """A layer: a product, and what follows it.
+  """A layer: a product, and what follows it."""
 
-  Attributes:
-    kernel: `[inputs, outputs]`.
-    bias: `[outputs]`, or None.
-    scale, shift: `[outputs]`, of the normalisation to variance one that follows, or None.
-  """
-
-  kernel: jax.Array
-  bias: jax.Array | None = None
-  scale: jax.Array | None = None
-  shift: jax.Array | None = None
+  kernel: jax.Array  # `[inputs, outputs]`
+  bias: jax.Array | None = None  # `[outputs]`
+  scale: jax.Array | None = None  # `[outputs]`, of the normalisation to variance one that follows
+  shift: jax.Array | None = None  # `[outputs]`, after the scale
 
 
 def apply_layers(
@@ -52,21 +43,9 @@ def apply_layers(
   epsilon: float,
   interpret: bool = False,
 ) -> jax.Array:
-  """Returns the last layer's outputs, `[R, outputs]` in float32.
-
-  Args:
-    first: `[R, width]`, added to the first layer's outputs.
-    inputs: `[R, inputs]` of the first layer.
-    layers: of the same width but for the last, at least two; the last has no normalisation.
-    activation: follows every layer but the last.
-    precision: of products, one of `rebel_jax.networks.names.PRECISIONS`.
-    epsilon: added to variances.
-    interpret: compute the kernel's steps with JAX, on any device; for tests.
-
-  Raises:
-    ImportError: this process runs on a GPU, and the installed JAX has no backend for the kernel.
-    ValueError: hidden layers are wider than `MAX_WIDTH`.
-  """
+  """Returns the last layer's outputs, `[R, outputs]` in float32, from inputs `[R, inputs]`."""
+  # `first` `[R, width]` is added to the first layer's outputs. All layers but the last, which has
+  # no normalisation, are of one width. `interpret` computes the kernel's steps with JAX, for tests.
   from jax.experimental import pallas as pl
 
   rows, width = first.shape

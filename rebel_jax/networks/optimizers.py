@@ -21,12 +21,10 @@ _product = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 def orthogonalised(x: jax.Array) -> jax.Array:
-  """Returns a matrix of the singular vectors of `x` and singular values near `x`'s norm, `[m, n]`.
-
-  It is Newton and Schulz's iteration as Optax has it, `x <- a x + b (x x') x + c (x x')^2 x` from
-  the matrix over its norm, but for the order of the products: those with the long side, which are
-  nearly all of the work where the other is short, are made twice instead of twice a step.
-  """
+  """Returns the matrix of `x`'s singular vectors and singular values near its norm, `[m, n]`."""
+  # Newton and Schulz's iteration as Optax has it, `x <- a x + b (x x') x + c (x x')^2 x` from the
+  # matrix over its norm, but for the order of the products: those with the long side, which are
+  # nearly all of the work where the other is short, are made twice instead of twice a step.
   if x.shape[0] > x.shape[1]:
     return orthogonalised(x.T).T
   norm = jnp.maximum(jnp.linalg.norm(x), _LEAST_NORM)

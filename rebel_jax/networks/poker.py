@@ -19,26 +19,17 @@ from solvers.sweeps import Showdowns, compatible_mass, make_showdowns, showdown_
 
 
 class HandOrder(NamedTuple):
-  """A board with its suits renamed, and hands in the order of their strength on it.
+  """A board with its suits renamed, and hands in the order of their strength on it."""
 
-  Suits are renamed so that boards which differ by the names of suits are one board. Hands go from
-  the weakest to the strongest, those that the board blocks first; equal ones go by their renamed
-  cards. So a place in that order means much the same on every board, and what a network learns of
-  the best hands on one board holds on all.
+  # Boards that differ by the names of suits are one board, and a place in the order, from the
+  # weakest on, means much the same on every board: what is learned of one board's best hands holds
+  # on all.
 
-  Attributes:
-    shown: `[R, cards]` which renamed cards are on the board, 1 or 0.
-    live: `[R, H]` 1 for hands that the board leaves, else 0; in the game's order.
-    strength: `[R, H]` of hands on the board, -1 for those that it blocks; in the game's order.
-    order: `[R, H]` the hand at each place.
-    place: `[R, H]` each hand's place.
-  """
-
-  shown: jax.Array
-  live: jax.Array
-  strength: jax.Array
-  order: jax.Array
-  place: jax.Array
+  shown: jax.Array  # `[R, cards]` 1 for renamed cards that are on the board, else 0
+  live: jax.Array  # `[R, H]` 1 for hands that the board leaves, else 0; in the game's order
+  strength: jax.Array  # `[R, H]` on the board, -1 for hands that it blocks; in the game's order
+  order: jax.Array  # `[R, H]` the hand at each place; equal ones go by their renamed cards
+  place: jax.Array  # `[R, H]` each hand's place
 
 
 def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
@@ -70,12 +61,7 @@ def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
 
 
 def _by_cards(deck: Deck, hands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns hands in the order of their cards under each way to rename the suits.
-
-  Returns:
-    `[S ** S]` the way whose suits, as digits from the lowest on, make that number; and for each
-    way the hands `[ways, H]`.
-  """
+  """Returns numbers of ways to rename suits, `[S ** S]`, and each way's order of hands."""
   ways = np.array(list(itertools.permutations(range(len(deck.suits)))))
   number = np.zeros(len(deck.suits) ** len(deck.suits), np.int32)
   number[ways @ len(deck.suits) ** np.arange(len(deck.suits))] = np.arange(len(ways))
@@ -88,20 +74,9 @@ _LEAST_MASS = 1e-6  # of a range: sums that cancel leave a little of nothing
 
 
 def standing(showdowns: Showdowns, live: jax.Array, other: jax.Array) -> jax.Array:
-  """Returns each hand's share of the opponent's range that it beats less that which beats it.
-
-  Only hands that share no card with the hand and none with the board count. Which these are
-  differs from hand to hand, and is hard to learn from beliefs alone (docs/results/poker.md).
-
-  Args:
-    showdowns: of `R` boards, which need not be complete (`make_showdowns`).
-    live: `[R, H]` 1 for hands that the board leaves, else 0.
-    other: `[R, H]` the opponent's beliefs.
-
-  Returns:
-    `[R, 2, H]`: the difference of shares, from -1 to 1, and how likely the hands that count are
-    together; 0 for hands that the board blocks.
-  """
+  """Returns each hand's won less lost share of the opponent's range, and that range's mass."""
+  # `[R, 2, H]` from beliefs `other` `[R, H]`. Which hands share no card with a hand differs from
+  # hand to hand, and is hard to learn from beliefs alone (docs/results/poker.md).
   other = other * live
   mass = compatible_mass(other)
   won = showdown_values(showdowns, other[:, None])[:, 0]
@@ -110,11 +85,7 @@ def standing(showdowns: Showdowns, live: jax.Array, other: jax.Array) -> jax.Arr
 
 @dataclasses.dataclass(frozen=True)
 class ShownValues:
-  """Leaves are worth what hands win if they are shown at once, on the cards that lie there.
-
-  Attributes:
-    table: see `Table`.
-  """
+  """Leaves are worth what hands win if they are shown at once, on the cards that lie there."""
 
   table: "Table"
 
@@ -139,19 +110,12 @@ _HALF = math.log(math.expm1(0.5))  # of which the softplus is a half
 
 
 class Table(NamedTuple):
-  """Deck, board and stack of a game of hold'em, as a network needs them; static.
-
-  Attributes:
-    deck: the cards there are.
-    board: cards that lie at the start and whose hands are therefore no infostates.
-    stack: chips that can be lost.
-    dead: chips in the pot that are neither player's.
-  """
+  """Deck, board and stack of a game of hold'em, as a network needs them; static."""
 
   deck: Deck
-  board: tuple[int, ...]
-  stack: int
-  dead: int = 0
+  board: tuple[int, ...]  # cards that lie at the start and whose hands are therefore no infostates
+  stack: int  # chips that can be lost
+  dead: int = 0  # chips in the pot that are neither player's
 
   @classmethod
   def of(cls, game: Holdem) -> "Table":
@@ -161,39 +125,25 @@ class Table(NamedTuple):
 
 
 class EncodedHands(NamedTuple):
-  """A poker network's encoding of public features.
+  """A poker network's encoding of public features."""
 
-  Attributes:
-    hidden: `[R, width]` their share of the first layer.
-    order, place: of the hands on the board, `[R, H]` each.
-    live: `[R, H]` 1 for hands that the board leaves, else 0.
-    paid: `[R, 2]` each player's chips in the pot, own ones first.
-    showdowns: of the boards, those of the `R` rows; None if the network does not see them.
-  """
-
-  hidden: jax.Array
-  order: jax.Array
-  place: jax.Array
-  live: jax.Array
-  paid: jax.Array
-  showdowns: Showdowns | None
+  hidden: jax.Array  # `[R, width]` their share of the first layer
+  order: jax.Array  # `[R, H]` of the hands on the board
+  place: jax.Array  # `[R, H]`
+  live: jax.Array  # `[R, H]` 1 for hands that the board leaves, else 0
+  paid: jax.Array  # `[R, 2]` each player's chips in the pot, own ones first
+  showdowns: Showdowns | None  # of the `R` boards; None if the network does not see them
 
 
 class CardNetwork(ValueNetwork):
-  """An MLP whose public input is numbers about the betting and embeddings of the cards shown.
+  """An MLP whose public input is numbers about the betting and embeddings of the cards shown."""
 
-  A card's embedding is the sum of its rank's, its suit's and its own, and a board's that of its
-  cards' (Brown et al. 2019, "Deep Counterfactual Regret Minimization", appendix C). Suits are
-  renamed and hands ordered by strength, so that boards which are alike look alike (`HandOrder`).
-
-  Attributes:
-    table: see `Table`.
-    embedding: numbers for each card.
-    showdown_inputs: whether the network also sees how hands stand on the cards shown (`standing`).
-  """
+  # A card's embedding is the sum of its rank's, its suit's and its own, and a board's that of its
+  # cards' (Brown et al. 2019, "Deep Counterfactual Regret Minimization", appendix C).
 
   table: Table = Table(Deck(), (), 0)
-  embedding: int = 64
+  embedding: int = 64  # numbers for each card
+  # whether the network sees how hands stand on the cards (`standing`)
   showdown_inputs: bool = False
 
   def setup(self):
@@ -251,11 +201,10 @@ class CardNetwork(ValueNetwork):
 
 
 class PokerValueNetwork(CardNetwork):
-  """Values in chips, learned in pots.
+  """Values in chips, learned in pots."""
 
-  No hand is worth less than its chips in the pot, as it may be folded; one that holds a card of the
-  board is worth nothing.
-  """
+  # No hand is worth less than its chips in the pot, as it may be folded; one that holds a card of
+  # the board is worth nothing.
 
   def decode(self, encoded: EncodedHands, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns values `[R, H]` in chips from `encode`'s result and beliefs `[R, 2 * H]`."""

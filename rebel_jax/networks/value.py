@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import flax.linen as nn
 import jax
@@ -15,15 +15,7 @@ from solvers.search import PolicyQuery
 
 
 def product(x: jax.Array, kernel: jax.Array, precision: str, dtype: Any = None) -> jax.Array:
-  """Returns `x @ kernel`, `[R, outputs]`.
-
-  Args:
-    x: `[R, inputs]`.
-    kernel: `[inputs, outputs]`.
-    precision: `default` for the device's own (float32 on CPUs, TensorFloat-32 on NVIDIA's GPUs,
-      bfloat16 on TPUs), or what the factors are rounded to on every device.
-    dtype: of the result; None for that of `kernel`.
-  """
+  """Returns `x @ kernel`, `[R, outputs]`, in `dtype`, by default the kernel's."""
   if precision.startswith("bfloat16"):
     factors = (x.astype(jnp.bfloat16), kernel.astype(jnp.bfloat16))
     return jnp.matmul(*factors, preferred_element_type=dtype or kernel.dtype)
@@ -43,25 +35,17 @@ def with_roots(beliefs: jax.Array, num_roots: int) -> jax.Array:
 
 
 class Layer(nn.Module):
-  """A linear layer, the mean of its outputs taken out if a normalisation follows.
+  """A linear layer, the mean of its outputs taken out if a normalisation follows."""
 
-  LayerNorm subtracts each row's mean over the units. Subtracting from every input's weights, and
-  from the biases, their own mean over the units does the same, and does it to the weights once
-  instead of to the rows in every iteration of a search.
+  # LayerNorm subtracts each row's mean over the units. Subtracting from every input's weights, and
+  # from the biases, their own mean over the units does the same, and does it to the weights once
+  # instead of to the rows in every iteration of a search.
 
-  Attributes:
-    width: units.
-    use_bias: whether there are biases.
-    centred: whether each row's outputs have mean zero.
-    precision: one of `names.PRECISIONS`.
-    hidden: whether another layer follows, so that `bfloat16_activations` rounds the outputs.
-  """
-
-  width: int
+  width: int  # units
   use_bias: bool = True
-  centred: bool = False
-  precision: str = "default"
-  hidden: bool = False
+  centred: bool = False  # whether each row's outputs have mean zero
+  precision: str = "default"  # one of `names.PRECISIONS`
+  hidden: bool = False  # another layer follows, and `bfloat16_activations` rounds the outputs
 
   @nn.compact
   def weights(self, inputs: int) -> tuple[jax.Array, jax.Array | None]:
@@ -126,30 +110,18 @@ class Norm(nn.Module):
 
 
 class ValueNetwork(nn.Module):
-  """An MLP from a PBS, seen from one player's seat, to that player's infostate values.
+  """An MLP from a PBS, seen from one player's seat, to that player's infostate values."""
 
-  Hidden layers are normalised before their activation.
-
-  Attributes:
-    num_infostates: H.
-    hidden_layers, width: size of the MLP.
-    activation: a key of `ACTIVATIONS`.
-    belief_roots: how many successive square roots of the beliefs are inputs too. Values change
-      fastest where an infostate is all but ruled out; roots tell apart beliefs near zero.
-    precision: of products, one of `names.PRECISIONS`.
-    fused: whether searches compute all layers in one kernel (`networks.fused_layers`) where they
-      run on an NVIDIA GPU.
-    centre: whether hidden layers take the means out of their weights; else they have none.
-  """
-
-  num_infostates: int
+  num_infostates: int  # H
   hidden_layers: int = 2
   width: int = 256
-  activation: str = "gelu"
+  activation: str = "gelu"  # a key of `ACTIVATIONS`
+  # successive square roots that are inputs too: they tell apart beliefs near zero
   belief_roots: int = 0
-  precision: str = "default"
+  precision: str = "default"  # of products, one of `names.PRECISIONS`
+  # searches on an NVIDIA GPU compute all layers in one kernel (`networks.fused_layers`)
   fused: bool = False
-  centre: bool = True
+  centre: bool = True  # hidden layers take the means out of their weights; else they have none
 
   def setup(self):
     """Makes the layers."""
@@ -163,10 +135,7 @@ class ValueNetwork(nn.Module):
     self.out = Layer(self.num_infostates, precision=self.precision, name="out")
 
   def encode(self, features: jax.Array) -> Any:
-    """Returns the first layer's share of the public features `[R, F]`: `[R, width]`.
-
-    It is the same in every iteration of a search, so search computes it once.
-    """
+    """Returns the first layer's share of the public features, once a search: `[R, width]`."""
     return self.public(features)
 
   def encode_both(self, features: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
@@ -176,32 +145,15 @@ class ValueNetwork(nn.Module):
   def decode(
     self, encoded: Any, beliefs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
   ) -> jax.Array:
-    """Returns values from `encode`'s result.
-
-    Args:
-      encoded: `[R, width]`.
-      beliefs: `[R, 2 * H]`, own ones first.
-      kernel: None for layer by layer; `gpu` for all layers in one kernel, which only NVIDIA's GPUs
-        run and which has no derivative; `interpret` for its steps on any device.
-
-    Returns:
-      `[R, H]`.
-    """
+    """Returns values `[R, H]` from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
+    # `kernel` is None for layer by layer; `gpu` for all layers in one kernel, which only NVIDIA's
+    # GPUs run and which has no derivative; `interpret` for its steps on any device.
     return self.layers(encoded, with_roots(beliefs, self.belief_roots), kernel=kernel)
 
   def layers(
     self, public: jax.Array, inputs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
   ) -> jax.Array:
-    """Returns the output of the layers.
-
-    Args:
-      public: `[R, width]` the first layer's share of the public features.
-      inputs: `[R, I]` what else the first layer sees.
-      kernel: as `decode` takes it.
-
-    Returns:
-      `[R, H]`.
-    """
+    """Returns outputs `[R, H]` from the first layer's share `public` and its other `inputs`."""
     if kernel is not None:
       return self._in_one_kernel(public, inputs, interpret=kernel == "interpret")
     dtype = inputs.dtype  # what happens between products is in full precision
@@ -246,20 +198,31 @@ def in_type_of(params: Any, arrays: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkLeafValues:
-  """A value network as the `leaf_values` that solvers ask, its parameters those of `value`.
+class NetworkFunction:
+  """A network as searches ask it, with parameters by name; equal ones share compiled solvers."""
 
-  Frozen and compared by value, so that equal networks share compiled solvers.
-  """
+  network: Any
+  name: ClassVar[str]
 
-  network: ValueNetwork
+  def encode(self, params: Any, features: jax.Array) -> Any:
+    """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
+    own = params[self.name]
+    return self.network.apply(own, in_type_of(own, features), method="encode")
+
+  def arguments(self, params: Any, query: Any, beliefs: jax.Array) -> tuple[Any, Any, jax.Array]:
+    """Returns the arguments of `decode` for beliefs `[R, 2 * H]` of a query."""
+    encoded = self.encode(params, query.features) if query.encoded is None else query.encoded
+    return params[self.name], encoded, in_type_of(params[self.name], beliefs)
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkLeafValues(NetworkFunction):
+  """A value network as the `leaf_values` that solvers ask."""
+
+  name = "value"
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
-    """Answers a query: `[R, H]` values from the traverser's seat.
-
-    Raises:
-      ValueError: the query has two beliefs.
-    """
+    """Answers a query: `[R, H]` values from the traverser's seat."""
     if query.value_beliefs is not None:
       raise ValueError(
         "leaf_values=network answers values at one PBS, but the algorithm asks with two "
@@ -267,12 +230,8 @@ class NetworkLeafValues:
       )
     own = query.beliefs[:, query.traverser]
     other = query.beliefs[:, 1 - query.traverser]
-    beliefs = in_type_of(params["value"], jnp.concatenate([own, other], axis=-1))
-    encoded = query.encoded
-    if encoded is None:
-      encoded = self.encode(params, query.features)
     decode = functools.partial(self.network.apply, method="decode")
-    arguments = (params["value"], encoded, beliefs)
+    arguments = self.arguments(params, query, jnp.concatenate([own, other], axis=-1))
     if not self.network.fused:
       return jnp.asarray(decode(*arguments), own.dtype)
     in_one_kernel = functools.partial(decode, kernel="gpu")
@@ -280,10 +239,7 @@ class NetworkLeafValues:
     return values.astype(own.dtype)
 
   def before_loop(self, params: Any, features: tuple[jax.Array, jax.Array]) -> tuple:
-    """Returns a network and parameters that answer alike, and `encode` of rows as both see them.
-
-    The means are taken out of the weights, as of the other layers' none are.
-    """
+    """Returns a network and parameters without the weights' means, and both players' `encode`."""
     layers = params["value"]["params"]
     centred = {
       name: jax.tree.map(lambda x: x - x.mean(axis=-1, keepdims=True), layer)
@@ -298,24 +254,14 @@ class NetworkLeafValues:
     encoded = ready.apply(params["value"], features, method="encode_both")
     return NetworkLeafValues(ready), params, encoded
 
-  def encode(self, params: Any, features: jax.Array) -> Any:
-    """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
-    features = in_type_of(params["value"], features)
-    return self.network.apply(params["value"], features, method="encode")
-
 
 class OrderedNetwork(ValueNetwork):
-  """An MLP that sees beliefs, and answers, in the order of the infostates at the public state.
+  """An MLP that sees beliefs, and answers, in the order of the infostates at the public state."""
 
-  So a place means much the same everywhere, and what is learned of the strongest infostate of one
-  public state holds of that of another. The answers come back in the game's own order.
+  # So a place means much the same everywhere, and what is learned of the strongest infostate of one
+  # public state holds of that of another. The answers come back in the game's own order.
 
-  Attributes:
-    places: H, infostates of a player; the last H features are the order
-      (`games.Game.orders_infostates`).
-  """
-
-  places: int = 0
+  places: int = 0  # H; the last H features are the order (`games.Game.orders_infostates`)
 
   def encode(self, features: jax.Array) -> Any:
     """Returns a share of the first layer, infostates at places, places of infostates, `[R, H]`."""
@@ -323,10 +269,7 @@ class OrderedNetwork(ValueNetwork):
     return super().encode(features[:, : -self.places]), order, jnp.argsort(order, axis=1)
 
   def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
-    """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first.
-
-    Outputs are those of infostates, `[R, H]`, or of moves and infostates, `[R, A * H]`.
-    """
+    """Returns outputs `[R, H]`, or of moves `[R, A * H]`, from beliefs, own ones first."""
     hidden, order, place = encoded
     inputs = with_roots(rearranged(beliefs, order), self.belief_roots)
     return rearranged(self.layers(hidden, inputs, **how), place)
@@ -342,24 +285,13 @@ def rearranged(numbers: jax.Array, places: jax.Array) -> jax.Array:
 
 
 class PolicyNetwork(nn.Module):
-  """Maps a PBS, from the mover's seat, to each infostate's probabilities of actions.
+  """Maps a PBS, from the mover's seat, to each infostate's probabilities of actions."""
 
-  Attributes:
-    trunk: an MLP with `num_actions * H` outputs.
-    num_actions: A.
-  """
-
-  trunk: ValueNetwork
-  num_actions: int
+  trunk: ValueNetwork  # an MLP with `num_actions * H` outputs
+  num_actions: int  # A
 
   def __call__(self, features: jax.Array, beliefs: jax.Array, legal: jax.Array) -> jax.Array:
-    """Returns probabilities `[R, A, H]`, zero for actions outside of `legal` `[R, A]`.
-
-    Args:
-      features: `[R, F]`.
-      beliefs: `[R, 2 * H]`, own ones first.
-      legal: `[R, A]`, 1 or 0.
-    """
+    """Returns probabilities `[R, A, H]`, zero for actions outside of `legal` `[R, A]`."""
     outputs = self.trunk(features, beliefs)
     logits = outputs.reshape(len(outputs), self.num_actions, -1)
     exists = legal[:, :, None] > 0
@@ -368,10 +300,10 @@ class PolicyNetwork(nn.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkPolicy:
-  """A policy network as the function that solvers ask; compared by value."""
+class NetworkPolicy(NetworkFunction):
+  """A policy network as the function that solvers ask."""
 
-  network: PolicyNetwork
+  name = "policy"
 
   def __call__(self, params: Any, query: PolicyQuery) -> jax.Array:
     """Answers a query: `[R, A, H]`."""
@@ -381,25 +313,14 @@ class NetworkPolicy:
 
 
 class ValuePolicyNetwork(nn.Module):
-  """Maps a PBS, from the mover's seat, to both players' values and the mover's policy.
+  """Maps a PBS, from the mover's seat, to both players' values and the mover's policy."""
 
-  Attributes:
-    trunk: an MLP with `(2 + num_actions) * H` outputs.
-    num_actions: A.
-    policy_weight: of policies in the loss, where values weigh one.
-  """
-
-  trunk: ValueNetwork
-  num_actions: int
-  policy_weight: float = 0.05
+  trunk: ValueNetwork  # an MLP with `(2 + num_actions) * H` outputs
+  num_actions: int  # A
+  policy_weight: float = 0.05  # of policies in the loss, where values weigh one
 
   def __call__(self, features: jax.Array, beliefs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns values `[R, P, H]`, the mover's first, and logits `[R, A, H]` of its moves.
-
-    Args:
-      features: `[R, F]`.
-      beliefs: `[R, 2 * H]`, the mover's first.
-    """
+    """Returns values `[R, P, H]`, the mover's first, and logits `[R, A, H]` of its moves."""
     return self.decode(self.encode(features), beliefs)
 
   def encode(self, features: jax.Array) -> Any:
@@ -414,51 +335,28 @@ class ValuePolicyNetwork(nn.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkStates:
-  """A value-and-policy network as growing searches ask it; compared by value."""
+class NetworkStates(NetworkFunction):
+  """A value-and-policy network as growing searches ask it."""
 
-  network: ValuePolicyNetwork
+  name = "value_policy"
 
   def __call__(self, params: Any, query: StateQuery) -> StateAnswer:
     """Answers a query."""
-    encoded = query.encoded
-    if encoded is None:
-      assert query.features is not None
-      encoded = self.encode(params, query.features)
     beliefs = query.beliefs.reshape(len(query.beliefs), -1)
-    own = params["value_policy"]
-    answers = self.network.apply(own, encoded, in_type_of(own, beliefs), method="decode")
+    answers = self.network.apply(*self.arguments(params, query, beliefs), method="decode")
     return StateAnswer(*(jnp.asarray(x, beliefs.dtype) for x in answers))
-
-  def encode(self, params: Any, features: jax.Array) -> Any:
-    """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
-    features = in_type_of(params["value_policy"], features)
-    return self.network.apply(params["value_policy"], features, method="encode")
 
 
 class MoveNetwork(nn.Module):
-  """Maps an infostate and the public actions before it to a number for each move (Deep CFR).
+  """Maps an infostate and the public actions before it to a number for each move (Deep CFR)."""
 
-  Attributes:
-    trunk: an MLP with M outputs.
-    num_infostates: H.
-    num_actions: A, public actions.
-    num_moves: M.
-  """
-
-  trunk: ValueNetwork
-  num_infostates: int
-  num_actions: int
-  num_moves: int
+  trunk: ValueNetwork  # an MLP with M outputs
+  num_infostates: int  # H
+  num_actions: int  # A, public actions
+  num_moves: int  # M
 
   def __call__(self, features: jax.Array, history: jax.Array, place: jax.Array) -> jax.Array:
-    """Returns `[R, M]`.
-
-    Args:
-      features: `[R, F]` of the public state.
-      history: `[R, L]` public actions before it, -1 to fill up.
-      place: `[R]` the infostate's place among the public state's.
-    """
+    """Returns `[R, M]` from features `[R, F]`, actions before, -1 to fill up, and places `[R]`."""
     actions = jax.nn.one_hot(history, self.num_actions, dtype=features.dtype)
     public = jnp.concatenate([features, actions.reshape(len(features), -1)], axis=1)
     return self.trunk(public, jax.nn.one_hot(place, self.num_infostates, dtype=features.dtype))
@@ -474,13 +372,9 @@ def answers(network: nn.Module, params: Any, decisions: Any, which: slice) -> ja
 
 
 class OwnNetwork(ValueNetwork):
-  """A module of features and beliefs as searches ask it; nothing is made of features alone.
+  """A module of features and beliefs as searches ask it; nothing is made of features alone."""
 
-  Attributes:
-    module: answers `[R, outputs]` from `[R, F]` and `[R, 2 * H]`.
-  """
-
-  module: Any = None
+  module: Any = None  # answers `[R, outputs]` from `[R, F]` and `[R, 2 * H]`
 
   def setup(self):
     """Makes no layers: the module has its own."""

@@ -16,17 +16,7 @@ from solvers import validation
 
 
 class Translation:
-  """OpenSpiel's information states and actions of a game, in our terms.
-
-  In games of perfect information moves have the same numbers.
-
-  Attributes:
-    game: the rules.
-    open_spiel_game: the same in OpenSpiel.
-
-  Raises:
-    ValueError: the game has no counterpart in OpenSpiel.
-  """
+  """OpenSpiel's information states and actions of a game, in our terms."""
 
   @validation.checked
   def __init__(self, game: Game):
@@ -71,13 +61,11 @@ class _FollowingBot(pyspiel.Bot):
     """Returns the bot's seat."""
     return self._player
 
-  def restart(self) -> None:
-    """Forgets the game so far."""
+  def restart(self, state: pyspiel.State | None = None) -> None:
+    """Forgets the game so far; a state is caught up with at the next step."""
     self._seen = None
 
-  def restart_at(self, state: pyspiel.State) -> None:
-    """Forgets the game so far; `state` is caught up with at the next step."""
-    self._seen = None
+  restart_at = restart
 
 
 class AgentBot(_FollowingBot):
@@ -94,11 +82,7 @@ class AgentBot(_FollowingBot):
     return True
 
   def catch_up(self, state: pyspiel.State) -> bool:
-    """Observes what has happened since the last turn, as far as no search is needed.
-
-    Returns:
-      Whether a search is needed before the bot can go on.
-    """
+    """Observes what has happened since the last turn; returns whether a search is needed first."""
     history, infostates = self._translation.read(state, self._player)
     if self._seen is None or history[: len(self._seen)] != self._seen:
       # What several infostates of ours have in common is all that OpenSpiel tells: any will do.
@@ -256,11 +240,7 @@ class ChipBot(_FollowingBot):
 
 
 def _check_game(game: pyspiel.Game, rules: Holdem) -> None:
-  """Checks that a game of OpenSpiel's has the rules of a player's game.
-
-  Raises:
-    ValueError: it has not.
-  """
+  """Checks that a game of OpenSpiel's has the rules of a player's game."""
   if game.get_type().short_name != "universal_poker":
     raise ValueError(f"game={game.get_type().short_name!r} must be universal_poker")
   seats, betting = [seat_of(rules, position) for position in (0, 1)], rules.rules

@@ -1,8 +1,6 @@
 """An OpenSpiel game as a `games.Game`: its public states in tables."""
 
-import contextlib
 import gc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,11 +16,11 @@ from rebel_jax.open_spiel.public_nodes import (
   InfostatesMerge,
   PublicNodes,
   SpielNode,
-  Timeline,
 )
 
 _MAX_TABLE_ENTRIES = 2**26
 _MAX_ONE_HOT = 512
+Table = tuple[int, np.ndarray]  # numbered
 
 
 def _by_node(table: str) -> Any:
@@ -47,7 +45,7 @@ class OpenSpielGame(Game):
     open_spiel_game: the `pyspiel.Game` it was made from, sequential.
   """
 
-  def __init__(self, game: pyspiel.Game, public: PublicNodes, timeline: Timeline):
+  def __init__(self, game: pyspiel.Game, public: PublicNodes):
     nodes = public.nodes
     self.open_spiel_game = game
     self.name = f"open_spiel:{game}"
@@ -59,18 +57,18 @@ class OpenSpielGame(Game):
     self._names = public.names
     self._decisions = [node.decisions for node in nodes]
     self._own_action = [node.own_action for node in nodes]
-    strings = [
-      {n: timeline.string_of(p, key) for key, n in nodes[0].numbers[p].items()} for p in (0, 1)
+    self._root_strings = [
+      {n: string for key, n in own.items() if (string := public.string_of(p, key))}
+      for p, own in enumerate(nodes[0].numbers)
     ]
-    self._root_strings = [{n: string for n, string in own.items() if string} for own in strings]
     self._prior = np.zeros((2, h))
     for p in (0, 1):
       self._prior[p, list(_numbers(nodes[0], p))] = public.prior[p]
 
-    self._actor = np.array([node.actor for node in nodes])
-    self._parent = np.array([node.parent for node in nodes])
-    self._action = np.array([node.label for node in nodes])
-    self._chance = np.array([node.chance for node in nodes])
+    self._actor, self._parent, self._action, self._chance = (
+      np.array([getattr(node, field) for node in nodes])
+      for field in ("actor", "parent", "label", "chance")
+    )
     below = np.arange(1, len(nodes))
     self._children = sparse.csr_array(
       (below, (self._parent[below], self._action[below])), (len(nodes), self.num_actions)
@@ -95,8 +93,18 @@ class OpenSpielGame(Game):
     self._fill_tables(game, nodes)
 
   def _fill_tables(self, game: pyspiel.Game, nodes: list[SpielNode]) -> None:
-    h = self.num_infostates
-    weights, payoffs = _Tables(game, h), _Tables(game, h)
+    h, weights, payoffs = self.num_infostates, dict[bytes, Table](), dict[bytes, Table]()
+
+    def add(tables: dict[bytes, Table], node: SpielNode, values: Any, fill: float) -> int:
+      """Returns the number of a table `[H, H]` of pairs at a node, kept once."""
+      table = np.full((h, h), fill)
+      table[np.ix_(*(list(_numbers(node, p)) for p in (0, 1)))] = values
+      table += 0.0  # no negative zeros
+      if (key := table.tobytes()) not in tables:
+        tables[key] = len(tables), table
+        _check_size(game, "tables of pairs of infostates", len(tables) * h**2)
+      return tables[key][0]
+
     self._pair_index = np.zeros(len(nodes), np.int32)
     self._payoff_index = np.zeros(len(nodes), np.int32)
     self._payoff_scale = np.zeros(len(nodes))
@@ -105,18 +113,20 @@ class OpenSpielGame(Game):
         self._pair_index[i] = self._pair_index[node.parent]
       else:
         # Weights that are one wherever it matters are one everywhere: `PublicTree.compatible`.
-        self._pair_index[i] = weights.add(node, node.weights, float((node.weights == 1).all()))
+        self._pair_index[i] = add(weights, node, node.weights, float((node.weights == 1).all()))
       if node.payoff is not None:
         real = node.payoff[node.weights > 0]
         if real.size == 0 or np.ptp(real) == 0:
           # After a fold, say: the same for every pair.
           self._payoff_scale[i] = real[0] if real.size else 0.0
-          self._payoff_index[i] = payoffs.add(node, 1.0, 1.0)
+          self._payoff_index[i] = add(payoffs, node, 1.0, 1.0)
         else:
           scale = real[np.argmax(np.abs(real))]
           self._payoff_scale[i] = scale
-          self._payoff_index[i] = payoffs.add(node, node.payoff / scale, 0.0)
-    self._pair_weights, self._payoffs = np.stack(weights.tables), np.stack(payoffs.tables)
+          self._payoff_index[i] = add(payoffs, node, node.payoff / scale, 0.0)
+    self._pair_weights, self._payoffs = (
+      np.stack([table for _, table in tables.values()]) for tables in (weights, payoffs)
+    )
 
   # Public states.
 
@@ -187,15 +197,7 @@ class OpenSpielGame(Game):
   # Back to OpenSpiel.
 
   def information_state(self, node: int, infostate: int) -> str | None:
-    """Returns the acting player's information state string at a public state.
-
-    Args:
-      node: the public state.
-      infostate: the number of the infostate there.
-
-    Returns:
-      The string, or None where that infostate has nothing to decide.
-    """
+    """Returns the acting player's string at a public state, None if it has nothing to decide."""
     return self._decisions[node].get(infostate)
 
   def own_actions(self, node: int) -> dict[int, int]:
@@ -204,25 +206,6 @@ class OpenSpielGame(Game):
 
   def __repr__(self):
     return f"open_spiel.from_game({str(self.open_spiel_game)!r})"
-
-
-class _Tables:
-  """Different tables `[H, H]`, each kept once in `tables`."""
-
-  def __init__(self, game: pyspiel.Game, num_infostates: int):
-    self._game, self._h = game, num_infostates
-    self._index: dict[bytes, int] = {}
-    self.tables: list[np.ndarray] = []
-
-  def add(self, node: SpielNode, values: np.ndarray | float, fill: float) -> int:
-    table = np.full((self._h, self._h), fill)
-    table[np.ix_(list(_numbers(node, 0)), list(_numbers(node, 1)))] = values
-    table += 0.0  # no negative zeros
-    index = self._index.setdefault(table.tobytes(), len(self.tables))
-    if index == len(self.tables):
-      self.tables.append(table)
-      _check_size(self._game, "tables of pairs of infostates", len(self.tables) * self._h**2)
-    return index
 
 
 def _numbers(node: SpielNode, player: int):
@@ -264,36 +247,22 @@ def from_game(
       players, is not zero-sum, samples its chance outcomes, lacks information states or perfect
       recall, has no order in time that its information states respect, or is too large.
   """
-  with _no_garbage_collection():
-    made = _import(histories.load(game), max_histories, max_bytes)
-  return made, build_public_tree(made, max_bytes=max_bytes)
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-  """Keeps Python from looking for cycles among millions of small objects: half of the time."""
-  enabled = gc.isenabled()
-  gc.disable()
+  collects = gc.isenabled()
+  gc.disable()  # looking for cycles among millions of small objects takes half of the time
   try:
-    yield
+    made = _import(histories.load(game), max_histories, max_bytes)
   finally:
-    if enabled:
+    if collects:
       gc.enable()
+  return made, build_public_tree(made, max_bytes=max_bytes)
 
 
 def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpielGame:
   budget = histories.Budget(game, max_bytes)
   walked = histories.walk(game, max_histories=max_histories, budget=budget)
   left = budget.left
-
-  def factor(eager: bool) -> OpenSpielGame:
-    """Does it, `eager` if strings count while a player is not to move."""
-    budget.left = left
-    first, second = (histories.find_infostates(game, walked, p, eager=eager) for p in (0, 1))
-    timeline = Timeline(game, walked, (first, second))
-    return OpenSpielGame(game, PublicNodes(timeline, walked.action_names, budget), timeline)
-
   try:
-    return factor(eager=True)
+    return OpenSpielGame(game, PublicNodes(game, walked, budget, eager=True))
   except InfostatesMerge:
-    return factor(eager=False)
+    budget.left = left
+    return OpenSpielGame(game, PublicNodes(game, walked, budget, eager=False))

@@ -1,11 +1,11 @@
 """Histories of an OpenSpiel game, walked once, and its infostates and public states."""
 
-import dataclasses
 import difflib
 import graphlib
 import random
 from collections import defaultdict
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyspiel
@@ -18,21 +18,13 @@ _HISTORY_BYTES = 500  # of a history, its strings apart
 
 
 class Budget:
-  """The memory that what is read of a game may take.
-
-  Attributes:
-    left: bytes.
-  """
+  """The memory that what is read of a game may take."""
 
   def __init__(self, game: pyspiel.Game, max_bytes: float):
     self._game, self._max_bytes, self.left = game, max_bytes, max_bytes
 
   def spend(self, number: int) -> None:
-    """Takes a number of bytes.
-
-    Raises:
-      ValueError: there are not as many left.
-    """
+    """Takes a number of bytes."""
     self.left -= number
     if self.left < 0:
       raise ValueError(
@@ -41,48 +33,23 @@ class Budget:
       )
 
 
-@dataclasses.dataclass(frozen=True)
-class SpielHistories:
-  """All histories of a game, parents before children; `M` of them, the empty one first.
+class SpielHistories(NamedTuple):
+  """All histories of a game, parents before children; `M` of them, the empty one first."""
 
-  Attributes:
-    parent: `[M]` history without its last action, -1 for the empty one.
-    action: `[M]` the last action, as OpenSpiel numbers it.
-    actor: `[M]` who moves: 0, 1, `CHANCE` or `TERMINAL`.
-    depth: `[M]` number of actions.
-    nature: `[M]` product of the chance probabilities on the way.
-    payoff: `[M]` to player 0, at the end of the game.
-    num_legal: `[M]` number of actions that follow.
-    observation: for each player `[M]`, the number of its information state string, -1 where
-      OpenSpiel gives none.
-    strings: for each player, its information state strings by number.
-    action_names: what OpenSpiel calls each action, by whether it is chance's and its number.
-  """
-
-  parent: np.ndarray
-  action: np.ndarray
-  actor: np.ndarray
-  depth: np.ndarray
-  nature: np.ndarray
-  payoff: np.ndarray
-  num_legal: np.ndarray
-  observation: tuple[np.ndarray, np.ndarray]
-  strings: tuple[list[str], list[str]]
-  action_names: dict[tuple[bool, int], str]
-
-  def __len__(self) -> int:
-    return len(self.parent)
+  parent: list[int]  # `[M]` history without its last action, -1 for the empty one
+  action: list[int]  # `[M]` the last action, as OpenSpiel numbers it
+  actor: list[int]  # `[M]` who moves: 0, 1, `CHANCE` or `TERMINAL`
+  depth: list[int]  # `[M]` number of actions
+  nature: list[float]  # `[M]` product of the chance probabilities on the way
+  payoff: list[float]  # `[M]` to player 0, at the end of the game
+  num_legal: list[int]  # `[M]` number of actions that follow
+  observation: tuple[list[int], list[int]]  # each `[M]`, numbers of strings, -1 for none
+  strings: tuple[list[str], list[str]]  # information state strings by number
+  action_names: dict[tuple[bool, int], str]  # by whether it is chance's and its number
 
 
 def load(game: str | pyspiel.Game) -> pyspiel.Game:
-  """Returns a sequential two-player game with explicit chance.
-
-  Simultaneous moves become moves in turn, the second made without having seen the first
-  (`pyspiel.convert_to_turn_based`).
-
-  Raises:
-    ValueError: OpenSpiel does not know the game, or it has not two players or not that form.
-  """
+  """Returns a sequential two-player game with explicit chance."""
   if isinstance(game, str):
     name = game.split("(")[0].strip()
     if name not in pyspiel.registered_names():
@@ -101,21 +68,14 @@ def load(game: str | pyspiel.Game) -> pyspiel.Game:
     raise ValueError(
       f"game={game} samples its chance outcomes; they must be explicit to be represented"
     )
+  # The second of simultaneous moves is made without having seen the first.
   if kind.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
     game = pyspiel.convert_to_turn_based(game)
-  if game.get_type().dynamics != pyspiel.GameType.Dynamics.SEQUENTIAL:
-    raise ValueError(f"game={game} is neither sequential nor simultaneous")
   return game
 
 
 def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHistories:
-  """Walks all histories of `game`, depth first.
-
-  Raises:
-    ValueError: there are more than `max_histories`, or than the budget has room for, payoffs are
-      not zero-sum, or OpenSpiel has no information states for a game that is not of perfect
-      information.
-  """
+  """Returns all histories of `game`, depth first."""
   kind = game.get_type()
   perfect = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
   has_strings = kind.provides_information_state_string
@@ -128,7 +88,6 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
   numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
   names: dict[tuple[bool, int], str] = {}
   stack = [(game.new_initial_state(), -1, -1, 0, 1.0)]
-  seen = 1
   while stack:
     state, parent, action, depth, nature = stack.pop()
     index = len(rows)
@@ -136,12 +95,11 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
     actor = TERMINAL if terminal else CHANCE if state.is_chance_node() else state.current_player()
     payoff, below = 0.0, []
     if terminal:
-      returns = state.returns()
-      payoff = returns[0]
-      if abs(returns[0] + returns[1]) > 1e-9:
+      payoff, other = state.returns()
+      if abs(payoff + other) > 1e-9:
         raise ValueError(
           f"game={game} is not zero-sum: after the history {state.history()} the players get "
-          f"{returns}"
+          f"{[payoff, other]}"
         )
     elif actor == CHANCE:
       below = [(a, p) for a, p in state.chance_outcomes() if p > 0]
@@ -153,17 +111,15 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
         -1 if terminal else _observe(state, player, index, numbers[player], has_strings, budget)
       )
     budget.spend(_HISTORY_BYTES)
-    seen += len(below)
-    if seen > max_histories:
+    if len(rows) + len(stack) + len(below) > max_histories:
       raise _too_many(game, max_histories)
     for a, p in reversed(below):
       if (actor == CHANCE, a) not in names:
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
-  columns: Any = map(np.array, zip(*rows))
-  observations = np.array(observation[0]), np.array(observation[1])
+  columns: Any = map(list, zip(*rows))
   strings = list(numbers[0]), list(numbers[1])
-  return SpielHistories(*columns, observations, strings, names)  # type: ignore[call-arg]
+  return SpielHistories(*columns, observation, strings, names)  # type: ignore[call-arg]
 
 
 def _observe(
@@ -191,12 +147,10 @@ def _too_many(game: pyspiel.Game, max_histories: int) -> ValueError:
 
 
 def _refuse_if_hopeless(game: pyspiel.Game, max_histories: int) -> None:
-  """Refuses games of far too many histories without walking them.
-
-  A uniformly random play ends at a given end of the game with probability 1/b, b the product of
-  the branching factors on the way. If at least half of 64 random plays have b > 10 m, then with
-  confidence 1 - 1e-7 at least a fifth of all plays do, which takes more than m ends of the game.
-  """
+  """Refuses games of far too many histories without walking them."""
+  # A uniformly random play ends at a given end of the game with probability 1/b, b the product of
+  # the branching factors on the way. If at least half of 64 random plays have b > 10 m, then with
+  # confidence 1 - 1e-7 at least a fifth of all plays do, which takes more than m ends of the game.
   rng = random.Random(0)
   long = 0
   for _ in range(_PROBES):
@@ -210,50 +164,34 @@ def _refuse_if_hopeless(game: pyspiel.Game, max_histories: int) -> None:
     raise _too_many(game, max_histories)
 
 
-@dataclasses.dataclass(frozen=True)
-class Infostates:
-  """One player's infostates: what it has seen and done.
+class Infostates(NamedTuple):
+  """One player's infostates, a tree: at its decisions OpenSpiel's, elsewhere by its strings."""
 
-  They form a tree. At a player's own decisions they are OpenSpiel's information states;
-  elsewhere as fine as OpenSpiel's strings say.
-
-  Attributes:
-    of: `[M]` the infostate at each history.
-    waiting: `[M]` the same before the player notices that it is its turn to move, see
-      `find_times`.
-    string: for each infostate the number of the last information state string, -1 for none.
-  """
-
-  of: np.ndarray
-  waiting: np.ndarray
-  string: np.ndarray
+  of: list[int]  # `[M]` the infostate at each history
+  waiting: list[int]  # `[M]` before the player notices that it moves, see `find_times`
+  string: list[int]  # of each infostate the last information state string, -1 for none
 
 
 def find_infostates(
   game: pyspiel.Game, histories: SpielHistories, player: int, *, eager: bool
 ) -> Infostates:
-  """Returns `player`'s infostates.
-
-  Args:
-    game: named in errors.
-    histories: of the game.
-    player: 0 or 1.
-    eager: whether strings count while the player is not to move. Where they do not fit, because
-      they drop something between two decisions of the player, they are not used all the same.
-
-  Raises:
-    ValueError: the player forgets: one information state with a choice follows from different
-      earlier information states or own actions.
-  """
+  """Returns `player`'s infostates; `eager`: strings count while it is not to move."""
+  # Strings that drop something between two decisions of the player are not used all the same.
   for use_all in (True, False) if eager else (False,):
-    found = _read(histories, player, use_all)
-    clash = _forgotten(histories, player, found)
-    if clash is None:
+    found, first = _read(histories, player, use_all), dict[int, int]()
+    rows = zip(histories.observation[player], found.of, histories.actor, histories.num_legal)
+    forgotten = [
+      string
+      for string, infostate, actor, number in rows
+      # With one legal action nothing is decided.
+      if actor == player and number > 1 and first.setdefault(string, infostate) != infostate
+    ]
+    if not forgotten:
       return found
-  string = histories.strings[player][histories.observation[player][clash]]
   raise ValueError(
-    f"game={game} lacks perfect recall: player {player}'s information state {string!r} follows "
-    "from different information states or actions of its own"
+    f"game={game} lacks perfect recall: player {player}'s information state "
+    f"{histories.strings[player][min(forgotten)]!r} follows from different information states or "
+    "actions of its own"
   )
 
 
@@ -270,82 +208,44 @@ def _read(histories: SpielHistories, player: int, eager: bool) -> Infostates:
   of: list[int] = []
   waiting: list[int] = []
   started: list[bool] = []  # whether a player has moved
-  actors = histories.actor.tolist()
-  rows = zip(
-    histories.parent.tolist(),
-    histories.action.tolist(),
-    actors,
-    histories.observation[player].tolist(),
-  )
+  actors = histories.actor
+  rows = zip(histories.parent, histories.action, actors, histories.observation[player])
   for parent, action, actor, seen in rows:
     decides = actor == player
+    started.append(parent >= 0 and (started[parent] or actors[parent] != CHANCE))
     if parent < 0:
-      started.append(False)
-      waiting.append(number(-1, -1, -1 if decides else seen, False))
-      of.append(number(waiting[-1], -1, seen, True) if decides else waiting[-1])
-      continue
-    before, acted = of[parent], actors[parent] == player
-    known = last[before]
-    started.append(started[parent] or actors[parent] != CHANCE)
-    if eager and not started[-1]:
+      came = before = number(-1, -1, -1 if decides else seen, False)
+    else:
+      came = of[parent]
+      known, acted = last[came], actors[parent] == player
       # What the deals looked like one by one is forgotten: OpenSpiel sorts a player's dice.
-      before = 0
-    news = seen if eager and not decides and actor != TERMINAL and seen >= 0 else known
-    came = of[parent]
-    if acted or news != known:
-      came = before = number(before, action if acted else -1, news, False)
+      before = 0 if eager and not started[-1] else came
+      news = seen if eager and not decides and actor != TERMINAL and seen >= 0 else known
+      if acted or news != known:
+        came = before = number(before, action if acted else -1, news, False)
     waiting.append(came)
-    of.append(number(before, -1, seen, True) if decides else waiting[-1])
-  return Infostates(np.array(of), np.array(waiting), np.array(last))
-
-
-def _forgotten(histories: SpielHistories, player: int, found: Infostates) -> int | None:
-  """Returns a history whose information state is spread over several infostates, or None.
-
-  Information states with one legal action leave nothing to decide and may be spread.
-  """
-  decisions = np.flatnonzero((histories.actor == player) & (histories.num_legal > 1))
-  strings = histories.observation[player][decisions]
-  infostates = found.of[decisions]
-  order = np.lexsort((infostates, strings))
-  strings, infostates = strings[order], infostates[order]
-  clash = np.flatnonzero((np.diff(strings) == 0) & (np.diff(infostates) != 0))
-  return None if clash.size == 0 else int(decisions[order[clash[0] + 1]])
+    of.append(number(before, -1, seen, True) if decides else came)
+  return Infostates(of, waiting, last)
 
 
 def find_times(
-  game: pyspiel.Game, histories: SpielHistories, infostates: tuple[Infostates, Infostates]
-) -> np.ndarray:
-  """Returns a time for each history that is the same within every decision's infostate: `[M]`.
-
-  Usually the number of actions. Where a player does not notice how often the other moves, the
-  longest way to the infostate; histories that get there sooner wait.
-
-  Raises:
-    ValueError: no such clock exists.
-  """
-  group = np.full(len(histories), -1)
-  count = 0
+  game: pyspiel.Game, histories: SpielHistories, infostates: Sequence[Infostates]
+) -> list[int]:
+  """Returns a time for each history that is the same within every decision's infostate: `[M]`."""
+  # Usually the number of actions. Where a player does not notice how often the other moves, the
+  # longest way to the infostate; histories that get there sooner wait.
+  actor, time = np.array(histories.actor), np.array(histories.depth)
+  group = np.arange(len(time))  # the first history with a decision's infostate
   for player in (0, 1):
-    own = np.flatnonzero(histories.actor == player)
-    _, number = np.unique(infostates[player].of[own], return_inverse=True)
-    group[own] = number.reshape(-1) + count
-    count += int(number.max(initial=-1)) + 1
-  decisions = np.flatnonzero(group >= 0)
-  first = np.full(count, -1)
-  first[group[decisions]] = histories.depth[decisions]
-  if (first[group[decisions]] == histories.depth[decisions]).all():
+    own = np.flatnonzero(actor == player)
+    there = np.array(infostates[player].of)[own]
+    _, first, number = np.unique(there, return_index=True, return_inverse=True)
+    group[own] = own[first][number]
+  if (time[group] == time).all():
     return histories.depth
-  rest = np.flatnonzero(group < 0)
-  group[rest] = count + np.arange(len(rest))
-  return _longest_paths(game, histories, group)
-
-
-def _longest_paths(game: pyspiel.Game, histories: SpielHistories, group: np.ndarray) -> np.ndarray:
   before = defaultdict(set)
   for above, below in zip(group[histories.parent[1:]].tolist(), group[1:].tolist()):
     before[below].add(above)
-  time = np.zeros(group.max() + 1, int)
   with in_config_errors(
     f"game={game} cannot be put in an order in time that respects its information states: one "
     "is both before and after another, so there is no public tree",
@@ -355,7 +255,7 @@ def _longest_paths(game: pyspiel.Game, histories: SpielHistories, group: np.ndar
   ):
     for number in graphlib.TopologicalSorter(before).static_order():
       time[number] = max((time[above] + 1 for above in before.get(number, ())), default=0)
-  return time[group]
+  return time[group].tolist()
 
 
 def root_of(above: dict[Any, Any], x: Any) -> Any:

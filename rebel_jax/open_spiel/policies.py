@@ -28,14 +28,7 @@ Held = tuple[tuple[int, ...], ...]  # each player's infostates that OpenSpiel ta
 
 
 class Comparison:
-  """A game of ours beside OpenSpiel's, some lines of which are played at once.
-
-  Attributes:
-    deals: outcomes of OpenSpiel's private deals, the state after them and the infostates of ours.
-
-  Raises:
-    ValueError: the rules differ.
-  """
+  """A game of ours beside OpenSpiel's, some lines of which are played at once."""
 
   def __init__(self, game: Game, spiel_game: pyspiel.Game, correspondence: Any):
     self._game, self._spiel_game, self._to = game, spiel_game, correspondence
@@ -84,11 +77,7 @@ class Comparison:
     return actor, legal.tolist(), chance
 
   def moves(self, state: np.ndarray, theirs: pyspiel.State, held: Held) -> dict[int, int]:
-    """Returns our action for each of OpenSpiel's at a public state of ours and a state of theirs.
-
-    Raises:
-      ValueError: the rules differ there.
-    """
+    """Returns our action for each of OpenSpiel's at a public state of ours, a state of theirs."""
     actor, legal, more = self._rules_at(tuple(state.tolist()))
     if theirs.current_player() != _TURNS.get(actor, actor):
       raise self._mismatch("whose turn it is", theirs)
@@ -223,27 +212,16 @@ def _compared(game: Game) -> tuple[pyspiel.Game, Comparison | None]:
 
 
 class SpielMove(NamedTuple):
-  """An action in an information state, and where a policy array holds its probability.
-
-  Attributes:
-    information_state: OpenSpiel's string.
-    action: OpenSpiel's number.
-    node: the tree's node that the action leads to.
-    infostates: ours there, of the player who moves, that OpenSpiel takes to be one.
-  """
+  """An action in an information state, and where a policy array holds its probability."""
 
   information_state: str
   action: int
-  node: int
-  infostates: tuple[int, ...]
+  node: int  # the tree's, that the action leads to
+  infostates: tuple[int, ...]  # ours there, of the mover, that OpenSpiel takes to be one
 
 
 def find_moves(game: Game, tree: PublicTree) -> Iterator[SpielMove]:
-  """Yields every action of every information state of the OpenSpiel game equal to `game`.
-
-  Raises:
-    ValueError: `tree` is not the whole public tree of `game`, or the game has no counterpart.
-  """
+  """Yields every action of every information state of the OpenSpiel game equal to `game`."""
   spiel_game, comparison = _compared(game)
   check_tree_of(game, tree)
   state = np.asarray(tree.state)
@@ -276,14 +254,11 @@ def _own_moves(game: Any, tree: PublicTree) -> Iterator[SpielMove]:
 def _corresponding_moves(
   game: Game, tree: PublicTree, comparison: Comparison
 ) -> Iterator[SpielMove]:
-  """Walks the tree and the OpenSpiel game side by side.
-
-  Where nothing is dealt later, a few deals are enough that each player holds each of its infostates
-  in one.
-  """
+  """Yields the moves of a walk over the tree and the OpenSpiel game side by side."""
   if tree.infostate_parent is not None:
     raise ValueError(f"game={game.name!r} has hidden moves, which only from_game's games map")
   kind, children = np.asarray(tree.kind).tolist(), children_of(tree)
+  # Where nothing is dealt later, a few deals suffice: each player holds each infostate in one.
   every = CHANCE in kind or len(comparison.deals) * tree.num_nodes <= _FEW
   stack, chosen = list[tuple[int, pyspiel.State, Held]](), list[Held]()
   for _, first, own in comparison.deals:
@@ -384,12 +359,10 @@ def from_tabular_policy(game: Game, tree: PublicTree, policy: Any) -> np.ndarray
 
 
 def _default_policy(tree: PublicTree) -> np.ndarray:
-  """Returns probabilities `[N, H]` for infostates without a row of OpenSpiel's.
-
-  Where infostates never change these are the impossible ones (a card that lies on the board),
-  which move at random. Where they do, impossible ones come from nowhere, and others that are
-  left have one move.
-  """
+  """Returns probabilities `[N, H]` for infostates without a row of OpenSpiel's."""
+  # Where infostates never change these are the impossible ones (a card that lies on the board),
+  # which move at random. Where they do, impossible ones come from nowhere, and the others have one
+  # move.
   policy = np.ones((tree.num_nodes, tree.num_infostates))
   if tree.infostate_parent is None:
     parent, kind = np.asarray(tree.parent)[1:], np.asarray(tree.kind)

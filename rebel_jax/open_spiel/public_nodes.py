@@ -1,17 +1,13 @@
 """The public tree of an OpenSpiel game, node by node, before it becomes arrays.
 
 A public state is expanded in stages: player 0's moves, player 1's moves (both only where the
-players cannot tell whose turn it is), then what nature or the rules reveal. Moves that lead to
-different public states are different public actions; moves that the other player cannot tell
-apart are one public action, after which they are part of the mover's infostate. What becomes
-public, or known to the mover, only through both players' infostates together (a shot hits or
-misses) is an outcome of a chance node that follows.
+players cannot tell whose turn it is), then what nature or the rules reveal.
 """
 
 import dataclasses
 import functools
 import re
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
@@ -20,9 +16,9 @@ import pyspiel
 from games.game import CHANCE, TERMINAL
 from rebel_jax.open_spiel.histories import (
   Budget,
-  Infostates,
   SpielHistories,
   connected,
+  find_infostates,
   find_times,
   root_of,
 )
@@ -35,79 +31,285 @@ PASS = -1
 
 @dataclasses.dataclass(slots=True)
 class Step:
-  """One history's way through a public state: to the history after its move, or it waits.
+  """One history's way through a public state: to the history after its move, or it waits."""
 
-  Attributes:
-    after: the history that it leads to.
-    actor: 0, 1 or `CHANCE`; `PASS` while the history waits.
-    action: the last action of `after` unless the history waits.
-    target: what it leads to: ("state", time, public state), or for an end of the game ("end",
-      who moved, the action), all that chance decides being one end.
-    known: what each player knows at the stage that is being expanded.
-    unit: what each player knows once it has moved.
-  """
-
-  after: int
-  actor: int
-  action: int
-  target: Target
-  known: Keys
-  unit: Keys
+  after: int  # the history that it leads to
+  actor: int  # 0, 1 or `CHANCE`; `PASS` while the history waits
+  action: int  # the last of `after` unless the history waits
+  target: Target  # ("state", time, public state), or ("end", who moved, the action): one by chance
+  known: Keys  # to each player at the stage that is being expanded
+  unit: Keys  # known to each player once it has moved
 
 
-class Timeline:
-  """The histories of a game in time, and what the players know of them.
+def replace_key(keys: Keys, player: int, key: Key) -> Keys:
+  """Returns `keys` with that of one player replaced."""
+  return (key, keys[1]) if player == 0 else (keys[0], key)
 
-  Raises:
-    ValueError: see `find_times`.
-  """
 
-  def __init__(
-    self,
-    game: pyspiel.Game,
-    histories: SpielHistories,
-    infostates: tuple[Infostates, Infostates],
-  ):
-    time = find_times(game, histories, infostates)
-    self.nature = histories.nature.tolist()
-    self.payoff = histories.payoff.tolist()
-    self._strings = histories.strings
-    self._time = time.tolist()
-    self._actor = histories.actor.tolist()
-    self._action = histories.action.tolist()
-    self._known = [(of.waiting.tolist(), of.of.tolist()) for of in infostates]
-    self._string = [of.string.tolist() for of in infostates]
+_RTOL = 1e-9
+_INFOSTATE_BYTES = 200  # of an infostate at a node
+
+
+class InfostatesMerge(Exception):  # noqa: N818
+  """Two infostates of a public state are one further down."""
+
+
+@dataclasses.dataclass(slots=True)
+class SpielNode:
+  """A public state, `n0` and `n1` infostates of the players possible."""
+
+  actor: int  # 0, 1, `CHANCE` or `TERMINAL`
+  parent: int  # -1 at the root
+  # of infostates by key, ascending: the parent's unless one splits
+  numbers: tuple[dict[Key, int], dict[Key, int]]
+  # `[n0]` and `[n1]`, the number at the parent of what each comes from
+  above: tuple[list[int], list[int]]
+  weights: np.ndarray  # `[n0, n1]` nature's of each pair
+  # `[n0]` and `[n1]`, prior of the root infostate that each comes from
+  mass: tuple[np.ndarray, np.ndarray]
+  # OpenSpiel's, that took the mover to each of its infostates
+  own_action: dict[int, int] = dataclasses.field(default_factory=dict)
+  # strings of infostates that decide
+  decisions: dict[int, str] = dataclasses.field(default_factory=dict)
+  label: int = PASS  # the public action that led here
+  shares_weights: bool = False  # whether all weights are the parent's
+  chance: float = 1.0  # of the outcome that led here, 1 if a player moved
+  path_chance: float = 1.0  # the product of `chance` on the way here
+  payoff: np.ndarray | None = None  # `[n0, n1]` to player 0, at the end
+
+
+class PublicNodes:
+  """The public states of a game and how they follow each other."""
+
+  def __init__(self, game: pyspiel.Game, histories: SpielHistories, budget: Budget, *, eager: bool):
+    self.nodes: list[SpielNode] = []
+    self.names: dict[int, list[str]] = {}
+    self._of, self._budget = histories, budget
+    self._first_unseen = 1 + max(action for _, action in histories.action_names)
+    infostates = [find_infostates(game, histories, player, eager=eager) for player in (0, 1)]
+    self._time = find_times(game, histories, infostates)
+    self._known = [(of.waiting, of.of) for of in infostates]
+    self._string = [of.string for of in infostates]
     order = np.argsort(histories.parent, kind="stable")
-    starts = np.searchsorted(histories.parent[order], np.arange(len(histories) + 1))
+    starts = np.searchsorted(np.array(histories.parent)[order], np.arange(len(order) + 1))
     self._children, self._starts = order.tolist(), starts.tolist()
-    self._public = self._public_states(histories, time)
+    self._public = self._public_states()
+    self._queue: deque[tuple[int, int, list[int]]] = deque()
 
-  def _public_states(self, histories: SpielHistories, time: np.ndarray) -> list[dict[int, int]]:
-    """Returns the public states: for each time, the number of each history's.
+    moment, members = self._skip_private_deals()
+    self.prior = self._add_root(moment, members)
+    self._queue.append((0, moment, members))
+    while self._queue:
+      node, moment, members = self._queue.popleft()
+      steps = self.steps(members, moment)
+      self._expand(node, steps, [p for p in (0, 1) if any(step.actor == p for step in steps)])
 
-    Two histories share a public state if a chain of histories leads from one to the other, each
-    of which some player cannot tell from the next, or if those below them do. Histories are
-    present from the time after their parent's move to their own move; ends of the game are left
-    out.
-    """
-    parent, alive = histories.parent, np.flatnonzero(histories.actor != TERMINAL)
-    arrival = np.where(parent >= 0, time[np.maximum(parent, 0)] + 1, 0)
-    parents, arrivals = parent.tolist(), arrival.tolist()
-    present: list[list[int]] = [[] for _ in range(int(time[alive].max(initial=0)) + 1)]
-    for index in alive.tolist():
+  # The root.
+
+  def _skip_private_deals(self) -> tuple[int, list[int]]:
+    """Returns the time and the histories of the first public state where something happens."""
+    moment, members = 0, [0]
+    while True:
+      steps = self.steps(members, moment)
+      targets = {step.target for step in steps}
+      if any(step.actor in (0, 1) for step in steps) or len(targets) > 1:
+        return moment, members
+      if next(iter(targets))[0] == "end":
+        raise ValueError("the game ends before a player moves: there is nothing to solve")
+      moment, members = moment + 1, sorted({step.after for step in steps})
+
+  def _add_root(self, moment: int, members: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    keys = [self.keys(h, moment) for h in members]
+    own = [{k[p] for k in keys} for p in (0, 1)]
+    ordered = [sorted(own[p], key=functools.partial(self.order, p)) for p in (0, 1)]
+    first, second = ({key: i for i, key in enumerate(some)} for some in ordered)
+    numbers = first, second
+    joint = self._sum_nature(members, keys, numbers)
+    joint /= joint.sum()
+    prior = joint.sum(axis=1), joint.sum(axis=0)
+    weights = joint / (prior[0][:, None] * prior[1])
+    self._scale = weights.max()
+    weights = weights / self._scale
+    weights[np.abs(weights - 1) < _RTOL] = 1.0
+    actor = self.first_actor(members, moment)
+    self.nodes.append(SpielNode(actor, -1, numbers, ([], []), weights, prior))
+    return prior
+
+  # One public state.
+
+  def _expand(self, node: int, steps: list[Step], movers: list[int]) -> None:
+    """Adds the edges of the first of `movers`, of chance where there is none, and those below."""
+    player, later = [*movers, CHANCE][0], movers[1:]
+    rows = []
+    for step in steps:
+      if step.actor == player < CHANCE:
+        key, here = step.known[player], self.nodes[node]
+        here.decisions[here.numbers[player][key]] = self.string_of(player, key)
+      row: list[tuple] = [("target", step.target), *[("unit", step.unit[p]) for p in movers[:1]]]
+      # A player who is still to move has not seen this move: its infostates stay together.
+      row += [("known", q, step.known[q]) for q in later if step.actor == q]
+      rows.append(tuple(row))
+    # Moves that lead to different public states are different public actions; moves that the other
+    # player cannot tell apart are one, after which they are part of the mover's infostate. What
+    # becomes public only through both infostates together (a shot hits) is chance's outcome.
+    edges = []
+    for group in connected(rows):
+      chosen = [steps[i] for i in group]
+      remaining = [q for q in later if any(step.actor == q for step in chosen)]
+      reveals = len({s.target for s in chosen}) > 1 or any(s.actor == CHANCE for s in chosen)
+      if movers and (remaining or reveals or self.mover_learns(chosen, player)):
+        moved = [
+          dataclasses.replace(step, known=replace_key(step.known, player, step.unit[player]))
+          for step in chosen
+        ]
+        actor = [*remaining, CHANCE][0]
+        child = self._add(node, actor, chosen, [step.known for step in moved], player)
+        self._expand(child, moved, remaining)
+      else:
+        child = self._arrive(node, chosen, player)
+      shown = {s.action if s.actor == player else PASS for s in chosen}
+      edges.append((child, shown - {PASS} if movers else shown))
+    self._label(edges, chance=not movers)
+
+  def _arrive(self, node: int, steps: list[Step], mover: int) -> int:
+    """Adds the public state, or the end of the game, that all `steps` lead to."""
+    arrival = self.arrival(steps)
+    keys = [self.keys(step.after, arrival) for step in steps]
+    if steps[0].target[0] == "end":
+      return self._add(node, TERMINAL, steps, keys, mover)
+    members = sorted({step.after for step in steps})
+    child = self._add(node, self.first_actor(members, arrival), steps, keys, mover)
+    self._queue.append((child, arrival, members))
+    return child
+
+  def _label(self, edges: list[tuple[int, set[int]]], *, chance: bool) -> None:
+    """Numbers the public actions of a node: as OpenSpiel does where it has one name for each."""
+    numbers = [next(iter(actions)) if len(actions) == 1 else PASS for _, actions in edges]
+    unseen = 0
+    for (child, _), number in zip(edges, numbers):
+      if number == PASS or numbers.count(number) > 1:
+        number = self._first_unseen + unseen
+        name = ("outcome" if chance else "hidden move") + f" {unseen}" * (unseen > 0)
+        unseen += 1
+      else:
+        name = self._of.action_names[chance, number]
+      self.nodes[child].label = number
+      names = self.names.setdefault(number, [])
+      if name not in names:
+        names.append(name)
+
+  # One node.
+
+  def _add(self, parent: int, actor: int, steps: list[Step], keys: list[Keys], mover: int) -> int:
+    """Adds the node to which `steps` lead, after which the players know `keys`."""
+    node = self.nodes[parent]
+    splits, numbers, above = [False, False], [], []
+    for p in (0, 1):
+      origin: dict[Key, int] = {}
+      for step, key in zip(steps, keys):
+        number = node.numbers[p][step.known[p]]
+        if origin.setdefault(key[p], number) != number:
+          raise InfostatesMerge
+      splits[p] = len(set(origin.values())) < len(origin)
+      if splits[p]:
+        ordered = sorted(origin, key=lambda k: (origin[k], *self.order(p, k)))
+        numbers.append({k: i for i, k in enumerate(ordered)})
+      else:
+        numbers.append({k: origin[k] for k in sorted(origin, key=origin.__getitem__)})
+      above.append([origin[k] for k in numbers[p]])
+    weights, mass = node.weights, node.mass
+    if any(splits) or any(len(above[p]) < len(node.numbers[p]) for p in (0, 1)):
+      places = [{number: i for i, number in enumerate(own.values())} for own in node.numbers]
+      rows = [[places[p][number] for number in above[p]] for p in (0, 1)]
+      weights = weights[np.ix_(*rows)]
+      mass = mass[0][rows[0]], mass[1][rows[1]]
+    own_action = (
+      {numbers[mover][key[mover]]: step.unit[mover][1] for step, key in zip(steps, keys)}
+      if mover < CHANCE
+      else {}
+    )
+    child = SpielNode(
+      actor=actor,
+      parent=parent,
+      numbers=(numbers[0], numbers[1]),
+      above=(above[0], above[1]),
+      weights=weights,
+      mass=mass,
+      own_action=own_action,
+      shares_weights=not any(splits),
+      path_chance=node.path_chance,
+      payoff=self._average_payoff(steps, keys, numbers) if actor == TERMINAL else None,
+    )
+    if mover == CHANCE or splits[1 - mover]:
+      self._weigh(child, mover, steps, keys)
+    pairs = 1 if child.payoff is None else 2
+    self._budget.spend(
+      pairs * child.weights.nbytes + _INFOSTATE_BYTES * sum(map(len, child.numbers))
+    )
+    self.nodes.append(child)
+    return len(self.nodes) - 1
+
+  def _weigh(self, child: SpielNode, mover: int, steps: list[Step], keys: list[Keys]) -> None:
+    """Replaces the inherited pair weights of a node where nature or the rules change them."""
+    after = {step.after: key for step, key in zip(steps, keys)}
+    nature = self._sum_nature(list(after), list(after.values()), child.numbers)
+    own = child.mass[0][:, None] * child.mass[1] * (self._scale * child.path_chance)
+    weights = nature / own
+    inherited = child.weights
+    there = inherited > 0
+    ratios = weights[there] / inherited[there]
+    constant, changed = np.ptp(ratios) <= _RTOL * ratios.max(), abs(ratios[0] - 1) > _RTOL
+    if not constant or (changed and mover < CHANCE):
+      child.weights, child.shares_weights = weights, False
+    elif changed:
+      child.chance = float(ratios[0])
+      child.path_chance *= child.chance
+
+  def _sum_nature(self, histories: list[int], keys: list[Keys], numbers) -> np.ndarray:
+    """Returns the chance probability of each pair of infostates: `[n0, n1]`."""
+    place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
+    total = np.zeros((len(place[0]), len(place[1])))
+    for history, key in zip(histories, keys):
+      total[place[0][key[0]], place[1][key[1]]] += self._of.nature[history]
+    return total
+
+  def _average_payoff(self, steps: list[Step], keys: list[Keys], numbers) -> np.ndarray:
+    """Returns the expected payoff to player 0 of each pair of infostates: `[n0, n1]`."""
+    place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
+    ends: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for step, key in zip(steps, keys):
+      pair = place[0][key[0]], place[1][key[1]]
+      ends.setdefault(pair, []).append((self._of.nature[step.after], self._of.payoff[step.after]))
+    payoff = np.zeros((len(place[0]), len(place[1])))
+    for pair, outcomes in ends.items():
+      weights, values = zip(*outcomes)
+      # An average of equal numbers may be off in its last digit, which would keep tables apart.
+      payoff[pair] = values[0] if len(set(values)) == 1 else np.average(values, weights=weights)
+    return payoff
+
+  # What the players know of histories in time.
+
+  def _public_states(self) -> list[dict[int, int]]:
+    """Returns the public states: for each time, the number of each history's."""
+    # Two histories share a public state if a chain of histories leads from one to the other, each
+    # of which some player cannot tell from the next, or if those below them do. Histories are
+    # present from the time after their parent's move to their own; ends of the game are left out.
+    parents, actors = self._of.parent, self._of.actor
+    arrivals = [self._time[parent] + 1 if parent >= 0 else 0 for parent in parents]
+    present: dict[int, list[int]] = defaultdict(list)
+    for index in np.flatnonzero(np.array(actors) != TERMINAL).tolist():
       for moment in range(arrivals[index], self._time[index] + 1):
         present[moment].append(index)
-    levels: list[dict[int, int]] = [{} for _ in present]
+    levels: list[dict[int, int]] = [{} for _ in range(len(present) + 1)]
     for moment in reversed(range(len(present))):
       above: dict[Any, Any] = {}
       for index in present[moment]:
         # While a history waits, whose turn it is has not been noticed.
         for known in enumerate(self.keys(index, moment)):
           above[root_of(above, known)] = root_of(above, index)
-      if moment + 1 < len(present):
-        for index, state in levels[moment + 1].items():
-          before = index if arrivals[index] <= moment else parents[index]
-          above[root_of(above, (2, state))] = root_of(above, before)
+      for index, state in levels[moment + 1].items():
+        before = index if arrivals[index] <= moment else parents[index]
+        above[root_of(above, (2, state))] = root_of(above, before)
       numbers: dict[Any, int] = {}
       for index in present[moment]:
         levels[moment][index] = numbers.setdefault(root_of(above, index), len(numbers))
@@ -122,13 +324,13 @@ class Timeline:
         target: Target = ("state", moment + 1, self._public[moment + 1][before])
         steps.append(Step(before, PASS, PASS, target, known, known))
         continue
-      actor = self._actor[before]
+      actor = self._of.actor[before]
       for after in self._children[self._starts[before] : self._starts[before + 1]]:
-        action = self._action[after]
+        action = self._of.action[after]
         moves = actor < CHANCE
         target = (
           ("end", actor, action if moves else PASS)
-          if self._actor[after] == TERMINAL
+          if self._of.actor[after] == TERMINAL
           else ("state", moment + 1, self._public[moment + 1][after])
         )
         unit = replace_key(known, actor, (known[actor][0], action)) if moves else known
@@ -142,7 +344,7 @@ class Timeline:
 
   def first_actor(self, members: list[int], moment: int) -> int:
     """Returns who moves first: 0, 1 or `CHANCE`."""
-    return min(self._actor[h] for h in members if self._time[h] == moment)
+    return min(self._of.actor[h] for h in members if self._time[h] == moment)
 
   def mover_learns(self, steps: list[Step], player: int) -> bool:
     """Says whether the mover learns something in private from its own move."""
@@ -162,287 +364,4 @@ class Timeline:
   def string_of(self, player: int, key: Key) -> str:
     """Returns the last information state string that an infostate has seen, "" for none."""
     string = self._string[player][key[0]]
-    return "" if string < 0 else self._strings[player][string]
-
-
-def replace_key(keys: Keys, player: int, key: Key) -> Keys:
-  """Returns `keys` with that of one player replaced."""
-  return (key, keys[1]) if player == 0 else (keys[0], key)
-
-
-_RTOL = 1e-9
-_INFOSTATE_BYTES = 200  # of an infostate at a node
-
-
-class InfostatesMerge(Exception):  # noqa: N818
-  """Two infostates of a public state are one further down."""
-
-
-@dataclasses.dataclass(slots=True)
-class SpielNode:
-  """A public state.
-
-  `n0` and `n1` infostates of the players are possible here. Each has a number, which is that of
-  the infostate it comes from at the parent unless some infostate there splits.
-
-  Attributes:
-    actor: 0, 1, `CHANCE` or `TERMINAL`.
-    parent: the node above, -1 at the root.
-    mover: the player who moved to get here, None if nature did or at the root.
-    numbers: for each player, the number of each infostate by its key, ascending.
-    above: for each player `[n0 or n1]`, the number at the parent of what each comes from.
-    weights: `[n0, n1]` nature's weight of each pair.
-    mass: for each player `[n0 or n1]`, prior of the root infostate that each comes from.
-    own_action: the OpenSpiel action that took the mover to each of its infostates, by number.
-    decisions: the information state string of each of the acting player's infostates that has
-      something to decide, by number.
-    label: the public action that led here.
-    shares_weights: whether all weights are those of the same numbers at the parent.
-    chance: probability of the outcome that led here, 1 if a player moved.
-    path_chance: the product of `chance` on the way here.
-    payoff: `[n0, n1]` to player 0, at the end of the game.
-  """
-
-  actor: int
-  parent: int
-  mover: int | None
-  numbers: tuple[dict[Key, int], dict[Key, int]]
-  above: tuple[list[int], list[int]]
-  weights: np.ndarray
-  mass: tuple[np.ndarray, np.ndarray]
-  own_action: dict[int, int] = dataclasses.field(default_factory=dict)
-  decisions: dict[int, str] = dataclasses.field(default_factory=dict)
-  label: int = PASS
-  shares_weights: bool = False
-  chance: float = 1.0
-  path_chance: float = 1.0
-  payoff: np.ndarray | None = None
-
-
-class PublicNodes:
-  """The public states of a game and how they follow each other.
-
-  Attributes:
-    nodes: parents before children, the root first.
-    names: short names of each public action: what it is as a move, and as an outcome.
-    prior: for each player, the probability of each root infostate.
-  """
-
-  def __init__(self, timeline: Timeline, action_names: dict[tuple[bool, int], str], budget: Budget):
-    self.nodes: list[SpielNode] = []
-    self.names: dict[int, list[str]] = {}
-    self._timeline, self._budget = timeline, budget
-    self._action_names = action_names
-    self._first_unseen = 1 + max(action for _, action in action_names)
-    self._queue: deque[tuple[int, int, list[int]]] = deque()
-
-    moment, members = self._skip_private_deals()
-    self.prior = self._add_root(moment, members)
-    self._queue.append((0, moment, members))
-    while self._queue:
-      node, moment, members = self._queue.popleft()
-      steps = timeline.steps(members, moment)
-      movers = [p for p in (0, 1) if any(step.actor == p for step in steps)]
-      if movers:
-        self._move(node, steps, movers)
-      else:
-        self._reveal(node, steps)
-
-  # The root.
-
-  def _skip_private_deals(self) -> tuple[int, list[int]]:
-    """Returns the time and the histories of the first public state where something happens."""
-    moment, members = 0, [0]
-    while True:
-      steps = self._timeline.steps(members, moment)
-      targets = {step.target for step in steps}
-      if any(step.actor in (0, 1) for step in steps) or len(targets) > 1:
-        return moment, members
-      if next(iter(targets))[0] == "end":
-        raise ValueError("the game ends before a player moves: there is nothing to solve")
-      moment, members = moment + 1, sorted({step.after for step in steps})
-
-  def _add_root(self, moment: int, members: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    keys = [self._timeline.keys(h, moment) for h in members]
-    own = [{k[p] for k in keys} for p in (0, 1)]
-    ordered = [sorted(own[p], key=functools.partial(self._timeline.order, p)) for p in (0, 1)]
-    first, second = ({key: i for i, key in enumerate(some)} for some in ordered)
-    numbers = first, second
-    joint = self._sum_nature(members, keys, numbers)
-    joint /= joint.sum()
-    prior = joint.sum(axis=1), joint.sum(axis=0)
-    weights = joint / (prior[0][:, None] * prior[1])
-    self._scale = weights.max()
-    weights = weights / self._scale
-    weights[np.abs(weights - 1) < _RTOL] = 1.0
-    actor = self._timeline.first_actor(members, moment)
-    self.nodes.append(SpielNode(actor, -1, None, numbers, ([], []), weights, prior))
-    return prior
-
-  # One public state.
-
-  def _move(self, node: int, steps: list[Step], movers: list[int]) -> None:
-    """Adds the edges of the first of `movers`, and what comes after them."""
-    player, later = movers[0], movers[1:]
-    numbers, decisions = self.nodes[node].numbers[player], self.nodes[node].decisions
-    rows = []
-    for step in steps:
-      if step.actor == player:
-        key = step.known[player]
-        decisions[numbers[key]] = self._timeline.string_of(player, key)
-      row: list[tuple] = [("unit", step.unit[player]), ("target", step.target)]
-      # A player who is still to move has not seen this move: its infostates stay together.
-      row += [("known", q, step.known[q]) for q in later if step.actor == q]
-      rows.append(tuple(row))
-    edges = []
-    for group in connected(rows):
-      chosen = [steps[i] for i in group]
-      remaining = [q for q in later if any(step.actor == q for step in chosen)]
-      reveals = len({s.target for s in chosen}) > 1 or any(s.actor == CHANCE for s in chosen)
-      if remaining or reveals or self._timeline.mover_learns(chosen, player):
-        moved = [
-          dataclasses.replace(step, known=replace_key(step.known, player, step.unit[player]))
-          for step in chosen
-        ]
-        actor = remaining[0] if remaining else CHANCE
-        child = self._add(node, actor, chosen, [step.known for step in moved], player)
-        if remaining:
-          self._move(child, moved, remaining)
-        else:
-          self._reveal(child, moved)
-      else:
-        child = self._arrive(node, chosen, player)
-      edges.append((child, {s.action for s in chosen if s.actor == player}))
-    self._label(edges, chance=False)
-
-  def _reveal(self, node: int, steps: list[Step]) -> None:
-    """Adds the edges of a chance node, one for each public state that follows."""
-    by_target: dict[tuple, list[Step]] = {}
-    for step in steps:
-      by_target.setdefault(step.target, []).append(step)
-    edges = []
-    for chosen in by_target.values():
-      child = self._arrive(node, chosen, None)
-      edges.append((child, {s.action if s.actor == CHANCE else PASS for s in chosen}))
-    self._label(edges, chance=True)
-
-  def _arrive(self, node: int, steps: list[Step], mover: int | None) -> int:
-    """Adds the public state, or the end of the game, that all `steps` lead to."""
-    arrival = self._timeline.arrival(steps)
-    keys = [self._timeline.keys(step.after, arrival) for step in steps]
-    if steps[0].target[0] == "end":
-      return self._add(node, TERMINAL, steps, keys, mover)
-    members = sorted({step.after for step in steps})
-    child = self._add(node, self._timeline.first_actor(members, arrival), steps, keys, mover)
-    self._queue.append((child, arrival, members))
-    return child
-
-  def _label(self, edges: list[tuple[int, set[int]]], *, chance: bool) -> None:
-    """Numbers the public actions of a node: as OpenSpiel does where it has one name for each."""
-    numbers = [next(iter(actions)) if len(actions) == 1 else PASS for _, actions in edges]
-    unseen = 0
-    for (child, _), number in zip(edges, numbers):
-      if number == PASS or numbers.count(number) > 1:
-        number = self._first_unseen + unseen
-        name = "outcome" if chance else "hidden move"
-        name = f"{name} {unseen}" if unseen else name
-        unseen += 1
-      else:
-        name = self._action_names[chance, number]
-      self.nodes[child].label = number
-      names = self.names.setdefault(number, [])
-      if name not in names:
-        names.append(name)
-
-  # One node.
-
-  def _add(
-    self, parent: int, actor: int, steps: list[Step], keys: list[Keys], mover: int | None
-  ) -> int:
-    """Adds the node to which `steps` lead, after which the players know `keys`."""
-    node = self.nodes[parent]
-    splits, numbers, above = [False, False], [], []
-    for p in (0, 1):
-      origin: dict[Key, int] = {}
-      for step, key in zip(steps, keys):
-        number = node.numbers[p][step.known[p]]
-        if origin.setdefault(key[p], number) != number:
-          raise InfostatesMerge
-      splits[p] = len(set(origin.values())) < len(origin)
-      if splits[p]:
-        ordered = sorted(origin, key=lambda k: (origin[k], *self._timeline.order(p, k)))
-        numbers.append({k: i for i, k in enumerate(ordered)})
-      else:
-        numbers.append({k: origin[k] for k in sorted(origin, key=origin.__getitem__)})
-      above.append([origin[k] for k in numbers[p]])
-    weights, mass = node.weights, node.mass
-    if any(splits) or any(len(above[p]) < len(node.numbers[p]) for p in (0, 1)):
-      places = [{number: i for i, number in enumerate(own.values())} for own in node.numbers]
-      rows = [[places[p][number] for number in above[p]] for p in (0, 1)]
-      weights = weights[np.ix_(*rows)]
-      mass = mass[0][rows[0]], mass[1][rows[1]]
-    child = SpielNode(
-      actor=actor,
-      parent=parent,
-      mover=mover,
-      numbers=(numbers[0], numbers[1]),
-      above=(above[0], above[1]),
-      weights=weights,
-      mass=mass,
-      path_chance=node.path_chance,
-    )
-    child.shares_weights = not any(splits)
-    if mover is None or splits[1 - mover]:
-      self._weigh(child, steps, keys)
-    if mover is not None:
-      for step, key in zip(steps, keys):
-        child.own_action[numbers[mover][key[mover]]] = step.unit[mover][1]
-    if actor == TERMINAL:
-      child.payoff = self._average_payoff(steps, keys, child.numbers)
-    pairs = 1 if child.payoff is None else 2
-    self._budget.spend(
-      pairs * child.weights.nbytes + _INFOSTATE_BYTES * sum(map(len, child.numbers))
-    )
-    self.nodes.append(child)
-    return len(self.nodes) - 1
-
-  def _weigh(self, child: SpielNode, steps: list[Step], keys: list[Keys]) -> None:
-    """Replaces the inherited pair weights of a node where nature or the rules change them."""
-    after = {step.after: key for step, key in zip(steps, keys)}
-    nature = self._sum_nature(list(after), list(after.values()), child.numbers)
-    own = child.mass[0][:, None] * child.mass[1] * (self._scale * child.path_chance)
-    weights = nature / own
-    inherited = child.weights
-    there = inherited > 0
-    ratios = weights[there] / inherited[there]
-    constant = np.ptp(ratios) <= _RTOL * ratios.max()
-    if constant and (child.mover is None or abs(ratios[0] - 1) <= _RTOL):
-      if child.mover is None and abs(ratios[0] - 1) > _RTOL:
-        child.chance = float(ratios[0])
-        child.path_chance *= child.chance
-    else:
-      child.weights, child.shares_weights = weights, False
-
-  def _sum_nature(self, histories: list[int], keys: list[Keys], numbers) -> np.ndarray:
-    """Returns the chance probability of each pair of infostates: `[n0, n1]`."""
-    place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
-    total = np.zeros((len(place[0]), len(place[1])))
-    for history, key in zip(histories, keys):
-      total[place[0][key[0]], place[1][key[1]]] += self._timeline.nature[history]
-    return total
-
-  def _average_payoff(self, steps: list[Step], keys: list[Keys], numbers) -> np.ndarray:
-    """Returns the expected payoff to player 0 of each pair of infostates: `[n0, n1]`."""
-    place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
-    ends: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    for step, key in zip(steps, keys):
-      pair = place[0][key[0]], place[1][key[1]]
-      ends.setdefault(pair, []).append(
-        (self._timeline.nature[step.after], self._timeline.payoff[step.after])
-      )
-    payoff = np.zeros((len(place[0]), len(place[1])))
-    for pair, outcomes in ends.items():
-      weights, values = zip(*outcomes)
-      # An average of equal numbers may be off in its last digit, which would keep tables apart.
-      payoff[pair] = values[0] if len(set(values)) == 1 else np.average(values, weights=weights)
-    return payoff
+    return "" if string < 0 else self._of.strings[player][string]

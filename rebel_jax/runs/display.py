@@ -33,11 +33,7 @@ _NOTED = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
-  """A signal arrived in the middle of work that can be done again.
-
-  Attributes:
-    signal: its number.
-  """
+  """A signal arrived in the middle of work that can be done again."""
 
   def __init__(self, number: int = signal.SIGINT):
     super().__init__(f"signal {number}")
@@ -50,18 +46,9 @@ def say_lost() -> None:
 
 
 class Signals:
-  """Notes SIGINT, SIGTERM and SIGHUP inside a `with` block instead of dying of them.
+  """Notes SIGINT, SIGTERM and SIGHUP inside a `with` block instead of dying of them."""
 
-  After the first, SIGINT and SIGTERM do again what they did before, so that a second one ends the
-  program at once; a terminal that closes may send SIGHUP twice. Signals that are ignored stay so
-  (nohup). Outside of the main thread, where Python allows no handlers, nothing is noted.
-
-  Attributes:
-    received: the signal's number, 0 for none yet.
-    current: those of the innermost block.
-  """
-
-  current: "Signals | None" = None
+  current: "Signals | None" = None  # of the innermost block
 
   def __init__(self):
     self.received = 0
@@ -74,12 +61,7 @@ class Signals:
   def raising(
     self, leave: Callable[[], object] = say_lost, when: Callable[[], bool] = lambda: True
   ) -> Iterator[None]:
-    """Raises Interrupted at a signal inside the block, in a run of one process.
-
-    Args:
-      leave: saves what there is, from any thread, where the process ends while it compiles.
-      when: says whether there is something whole to save.
-    """
+    """Raises Interrupted at a signal inside the block, in a run of one process."""
     self._leave = leave
     self._double = jax.dtypes.canonicalize_dtype(float).itemsize == 8  # which threads do not share
     self._raises = lambda: jax.process_count() == 1 and when()
@@ -102,7 +84,7 @@ class Signals:
     Signals.current = self
     if threading.current_thread() is threading.main_thread():
       for number in _NOTED:
-        if signal.getsignal(number) != signal.SIG_IGN:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as by nohup
           self._before[number] = signal.signal(number, self._note)
     return self
 
@@ -113,6 +95,7 @@ class Signals:
   def _note(self, number: int, frame: FrameType | None) -> None:
     first = not self.received
     self.received = self.received or number
+    # So that a second one ends the program; a terminal that closes may send SIGHUP twice.
     self._restore(signal.SIGINT, signal.SIGTERM)
     if first and self._raises():
       raise Interrupted(number)
@@ -124,11 +107,8 @@ class Signals:
 
 
 def watch() -> None:
-  """Ends this process `PATIENCE` seconds after a signal that comes while its main thread compiles.
-
-  That takes XLA many seconds in which Python runs no handler. Outside of `Signals` the end is that
-  of an interrupt.
-  """
+  """Ends this process `PATIENCE` seconds after a signal that comes while it compiles."""
+  # That takes XLA many seconds in which Python runs no handler.
   reader, writer = socket.socketpair()  # Windows has no other pipe that does not block
   writer.setblocking(False)
   signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
@@ -153,20 +133,9 @@ def watch() -> None:
 
 @contextlib.contextmanager
 def in_sentences(config: Config, folder: Path | None = None) -> Iterator[None]:
-  """Says in a sentence that there is no room, in memory or in `folder`.
-
-  Arrays are computed in the background: what is made inside the block must be waited for there.
-
-  Args:
-    config: of the run.
-    folder: of the run that is under way; None while nothing is written yet.
-
-  Raises:
-    ConfigError: there is no memory for a run.
-    RunError: there is no memory to go on, or the folder cannot be written.
-  """
+  """Says in a sentence that there is no room, in memory or in `folder`."""
   try:
-    yield
+    yield  # what is made in the block must be waited for there
   except (jax.errors.JaxRuntimeError, MemoryError) as error:
     if not devices.is_exhausted(error):
       raise
@@ -174,11 +143,9 @@ def in_sentences(config: Config, folder: Path | None = None) -> Iterator[None]:
       f"lanes={config.self_play.lanes} with width={config.network.width} and "
       f"buffer_size={config.learning.buffer_size} must fit in the memory of the device"
     )
-    if folder is None:
-      raise ConfigError(reason) from None
-    raise RunError(
-      f"{reason} while it searches, learns and evaluates, so training stopped; the last checkpoint "
-      "is from before"
+    stopped = "while it searches, learns and evaluates, so training stopped; the last checkpoint is"
+    raise (
+      ConfigError(reason) if folder is None else RunError(f"{reason} {stopped} from before")
     ) from None
   except OSError as error:
     if folder is None:
@@ -193,22 +160,12 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class Display:
-  """Shows how a run goes. Use as a context manager.
-
-  Attributes:
-    closed: whether nobody reads it any more, as after `train.py | head -1`.
-  """
+  """Terminal of a run: a context manager that shows a live bar, or plain lines."""
 
   def __init__(self, *, quiet: bool = False, stderr: bool = False, console: Console | None = None):
-    """Decides between a live bar and plain lines.
-
-    Args:
-      quiet: show nothing.
-      stderr: show it on standard error.
-      console: show it there instead.
-    """
+    """Begins to show nothing if `quiet`, else on `console`, standard error or output."""
     self.console = console or Console(quiet=quiet, stderr=stderr)
-    self.closed = False
+    self.closed = False  # whether nobody reads it any more, as after `train.py | head -1`
     self._description = self._text = ""
     self._live: Live | None = None
     self._progress = Progress(
@@ -307,15 +264,7 @@ def summary(
   seconds: float,
   module: str | None = None,
 ) -> list[tuple[str, str]]:
-  """Returns names and values for a person to read.
-
-  Args:
-    config, folder: of the run.
-    rows: its metrics, as far as this process has them.
-    last: the last of them.
-    seconds: wall clock of the whole run.
-    module: which commands about it must import.
-  """
+  """Returns names and values of a run for a person to read; `last` is the last of its `rows`."""
   from rebel_jax.checkpoints.checkpoint import checkpoints_of  # it loads Flax
 
   # The first chunk's rate is mostly compilation.
@@ -398,16 +347,7 @@ def _amount(row: dict[str, Any]) -> list[Any]:
 def plot_exploitability(
   rows: list[dict[str, Any]], path: str | Path, *, title: str, paper: float | None = None
 ) -> None:
-  """Draws exploitability against seconds and writes it to `path`, if there is any.
-
-  Args:
-    rows: of `metrics.jsonl`; those without an exploitability are left out.
-    path, title: of the image.
-    paper: the paper's number, drawn as a line.
-
-  Raises:
-    ImportError: matplotlib is not installed.
-  """
+  """Draws exploitability against seconds and writes it to `path`, if there is any."""
   from matplotlib.figure import Figure
 
   figure = Figure(figsize=(7, 4.5), layout="constrained")

@@ -75,11 +75,7 @@ class Resumable(NamedTuple):
 
 
 def check_free(output_dir: str) -> None:
-  """Checks that a new run may write to `output_dir` and overwrites nothing there.
-
-  Raises:
-    ConfigError: it holds a run or what another program wrote, or is not a folder.
-  """
+  """Checks that a new run may write to `output_dir` and overwrites nothing there."""
   path = Path(output_dir)
   # Unlike Path's, these take names of any length.
   there = next(p for p in (path, *path.absolute().parents) if os.path.lexists(p))
@@ -96,15 +92,7 @@ def check_free(output_dir: str) -> None:
 
 
 def check_files(folder: Path, *, fresh: bool) -> None:
-  """Checks that a run writes nowhere but to its own files.
-
-  Args:
-    folder: of the run.
-    fresh: whether it is a run that has written nothing yet.
-
-  Raises:
-    ConfigError: there is a link, a FIFO or a device, or a file that was written before the run.
-  """
+  """Checks that a run, one that has written nothing yet if `fresh`, has its own files alone."""
   for path in filter(os.path.lexists, map(folder.joinpath, _FILES)):
     usual = os.path.isdir(path) if path.name in _FOLDERS else os.path.isfile(path)
     if path.is_symlink() or not usual or (fresh and not _is_left_over(path)):
@@ -128,11 +116,7 @@ def _is_left_over(path: Path) -> bool:
 
 
 def make_folder(preset: str, output_dir: str | None) -> Path:
-  """Makes the folder of a new run: the one that was asked for, or a fresh `runs/PRESET-N`.
-
-  Raises:
-    ConfigError: it cannot be made.
-  """
+  """Makes the folder of a new run: the one that was asked for, or a fresh `runs/PRESET-N`."""
   if output_dir is None and jax.process_count() > 1:
     raise ConfigError("output_dir=None must be a folder where several processes train together")
   fresh = (Path(RUNS) / f"{preset}-{number}" for number in itertools.count(1))
@@ -152,11 +136,7 @@ def _written(path: Path) -> contextlib.AbstractContextManager[None]:
 
 
 def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
-  """Finds the run to resume: in `output_dir`, or the newest in `runs/` (of `preset`, if given).
-
-  Raises:
-    ConfigError: there is none, or its newest checkpoint cannot be read.
-  """
+  """Finds the run to resume: in `output_dir`, or the newest in `runs/` (of `preset`, if given)."""
   if output_dir is not None:
     checkpoints = checkpoints_of(output_dir)
     if not checkpoints:
@@ -174,11 +154,7 @@ def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
 
 
 def check_compatible(run: Resumable, saved: Config, config: Config) -> None:
-  """Checks that `config` trains what the run with configuration `saved` trained.
-
-  Raises:
-    ConfigError: a setting differs that may not.
-  """
+  """Checks that `config` trains what the run with configuration `saved` trained."""
   settings = allowed.flat(config)
   for field, value in allowed.flat(saved).items():
     asked = settings.get(field)
@@ -191,13 +167,7 @@ def check_compatible(run: Resumable, saved: Config, config: Config) -> None:
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
-  """Holds the folder for one run at a time, until the end of the block or of the process.
-
-  The first process of a run holds it for all.
-
-  Raises:
-    ConfigError: another process holds it, or it cannot be written.
-  """
+  """Holds the folder for one run at a time, until the end of the block or of the process."""
   try:
     import fcntl
   except ImportError:  # no such locks on this system

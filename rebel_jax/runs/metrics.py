@@ -1,8 +1,4 @@
-"""The record of a run: `metrics.jsonl` and event files, a row a chunk of steps, and `config.json`.
-
-A run that its time would cut off is made shorter: a learning rate that is still high where training
-is cut off leaves a worse network than a shorter run whose learning rate has fallen.
-"""
+"""The record of a run: `metrics.jsonl`, a row a chunk of steps, event files and `config.json`."""
 
 import bisect
 import contextlib
@@ -32,18 +28,10 @@ Commands = list[dict[str, Any]]
 
 
 class MetricsLog:
-  """Appends rows to `metrics.jsonl`; only the first process of a run writes.
-
-  Attributes:
-    position, checksum: how many bytes there are, and their CRC-32.
-  """
+  """Appends rows to `metrics.jsonl`; only the first process of a run writes."""
 
   def __init__(self, output_dir: str | Path, position: int = 0, checksum: int = 0):
-    """Opens the file and cuts off what lies beyond `position` bytes, whose CRC-32 is `checksum`.
-
-    Raises:
-      ConfigError: they are not there or are others.
-    """
+    """Opens the file and cuts off what lies beyond `position` bytes, whose CRC-32 is `checksum`."""
     self.position, self.checksum = position, checksum
     self._file: Any = None
     if jax.process_index() == 0:
@@ -105,12 +93,7 @@ class EventFiles:
   """Writer of rows to `OUTPUT_DIR/tensorboard`."""
 
   def __init__(self, output_dir: str | Path, step: int):
-    """Begins a new file.
-
-    Args:
-      output_dir: the run's folder.
-      step: rows beyond it, in files from before, are no longer valid.
-    """
+    """Begins a new file; rows beyond `step`, in files from before, are no longer valid."""
     from tensorboardX import SummaryWriter
 
     self._writer = SummaryWriter(
@@ -133,15 +116,7 @@ allowed.WRITERS.update(csv=csv_file, tensorboard=EventFiles)
 
 
 def commands_of(about: dict[str, Any], config: Config, num_devices: int) -> Commands:
-  """Returns under what a run was trained, each from a step on; the last entry is this command.
-
-  A command that differs in nothing from the one before has no entry of its own.
-
-  Args:
-    about: of the checkpoint that is resumed; empty for a new run.
-    config: of this command.
-    num_devices: that it trains on.
-  """
+  """Returns under what a run was trained, each from a step on; the last entry is this command."""
   before = list(about.get("commands", []))
   this = {
     "config": config.to_dict(),
@@ -196,25 +171,18 @@ def _git_commit() -> str | None:
 
 @dataclasses.dataclass
 class Chunk:
-  """Steps since the last row.
+  """Steps since the last row."""
 
-  Attributes:
-    examples, gradient_steps: how many there were before these steps.
-    steps, seconds: how many they are, and how long they took.
-    sums: sums of what they measured, in the order of a `Report`'s arrays; none without steps.
-  """
-
-  examples: int
-  gradient_steps: int
+  examples: int  # made before
+  gradient_steps: int  # taken before
   steps: int = 0
   seconds: float = 0.0
+  # of what the steps measured, in the order of a `Report`'s arrays
   sums: list[float] = dataclasses.field(default_factory=list)
 
   def add(self, report: Report, steps: int, seconds: float) -> Report:
-    """Adds the `steps` of one call of `Trainer.run`, and returns the means over all of its steps.
-
-    Steps are added one after the other, so the sums are the same bit for bit wherever calls end.
-    """
+    """Adds the `steps` of one call of `Trainer.run`; returns the means over all of its steps."""
+    # One after the other, so that sums are the same bit for bit wherever calls end.
     measured, structure = jax.tree.flatten(report)
     self.sums = [
       float(np.cumsum([total, *np.asarray(each)[:steps].tolist()])[-1])
@@ -247,12 +215,8 @@ def make_row(chunk: Chunk, means: Report, state: TrainState, config: Config) -> 
 
 
 def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
-  """Returns the statistics of learning by metric; those of the target of values have no prefix.
-
-  Args:
-    report: means of the chunk, which count steps before learning began as zero.
-    steps, learned: gradient steps that the chunk has room for, and those that were taken.
-  """
+  """Returns the statistics of learning by metric; those of the target of values have no prefix."""
+  # Means count steps before learning began as zero.
   share, of_values = steps / learned if learned else None, target_of_values(report.learned)
   metrics = {
     ("" if name == of_values else f"{name}_") + statistic: float(mean) * share if share else None
@@ -263,18 +227,14 @@ def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
 
 
 def target_of_values(names: Iterable[str]) -> str:
-  """Returns which of the targets values are learned by; every configuration has one.
-
-  Mappings that went through JAX are sorted by name, so that none of them is the first.
-  """
+  """Returns which of the targets values are learned by; every configuration has one."""
+  # Mappings that went through JAX are sorted by name, so that none of them is the first.
   return next(name for name in names if name in ("value", "value_policy", "average"))
 
 
 def buffer_age(in_buffer: int, examples: int, step: int) -> float:
-  """Returns how many steps ago the examples in the buffer were made, on average.
-
-  The buffer holds the newest of all `examples`, and the `step` steps made about equally many.
-  """
+  """Returns how many steps ago the examples in the buffer were made, on average."""
+  # The buffer holds the newest, and steps made about equally many.
   return round(in_buffer / 2 * step / max(examples, 1), 3)
 
 
@@ -304,15 +264,10 @@ def work(config: Config, step: int) -> float:
 
 
 class Pace:
-  """Seconds that steps take, where late ones may have longer searches than the first.
-
-  Attributes:
-    config: of the run as it is to end: its examples are fewer if it was shortened.
-    evaluation: what the latest evaluation before the last took, 0 if there was none.
-  """
+  """Seconds that steps take, where late ones may have longer searches than the first."""
 
   def __init__(self, config: Config):
-    self.config = self._whole = config
+    self.config = self._whole = config  # with fewer examples once it is shortened
     self.evaluation = self._seconds = self._work = 0.0
 
   def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
@@ -326,10 +281,7 @@ class Pace:
     return work(self.config, step) / work(self.config, self.config.num_steps)
 
   def left(self, step: int, config: Config | None = None) -> float:
-    """Returns the seconds of the rest after `step`, infinite before the first measurement.
-
-    Compilation and the last evaluation are apart. `config` is another run's, of the same pace.
-    """
+    """Returns the seconds of the rest after `step`, infinite before the first measurement."""
     config = config or self.config
     if not self._work:
       return np.inf
@@ -337,10 +289,7 @@ class Pace:
     return steps * self._seconds / self._work + self.evaluation * _evaluations(config, step)
 
   def affordable(self, step: int, seconds: float) -> int:
-    """Returns of how many examples the run must be to end `seconds` after `step`.
-
-    Zero if all of them can be made by then, or not even those of another step.
-    """
+    """Returns of how many examples the run must be to end in `seconds`; 0 if all fit, or none."""
     if self.left(step) <= seconds:
       return 0
     a_step = 2 * self.config.solves_per_step
@@ -352,15 +301,10 @@ class Pace:
     return a_step * (step + fitting) if fitting else 0
 
   def shorten(self, step: int, elapsed: float) -> bool:
-    """Makes the run shorter if its time will not suffice; every process must make the same calls.
-
-    Args:
-      step: how many were taken.
-      elapsed: seconds since the command began.
-
-    Returns:
-      Whether it did.
-    """
+    """Makes the run shorter if its time will not suffice, and returns whether it did."""
+    # Every process must make the same calls.
+    # A learning rate that is still high where training is cut off leaves a worse network than a
+    # shorter run whose learning rate has fallen.
     limit = self.config.schedule.max_seconds
     if self.config is not self._whole or limit is None:
       return False

@@ -33,7 +33,8 @@ from rebel_jax.runs.display import (
   summary,
 )
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
-from rebel_jax.training.setup import Setup, make_setup, planned
+from rebel_jax.training.setup import Setup, make_setup
+from rebel_jax.training.targets.target import with_decay_steps
 from solvers.xla import return_memory
 
 _compiled: list[float] = []  # seconds of each program that this process compiled
@@ -48,17 +49,11 @@ jax.monitoring.register_event_duration_secs_listener(_note_program)
 
 
 class Result(NamedTuple):
-  """How a run ended.
+  """How a run ended."""
 
-  Attributes:
-    output_dir: its folder.
-    row: the last line of its metrics.
-    signal: the signal that stopped it, 0 if none did.
-  """
-
-  output_dir: Path
-  row: dict[str, Any]
-  signal: int
+  output_dir: Path  # the run's folder
+  row: dict[str, Any]  # the last of its metrics
+  signal: int  # that stopped it, 0 if none did
 
 
 def train(
@@ -127,7 +122,7 @@ def train(
       if options.resume:
         like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
         state = checkpoint.restore(resumed.checkpoint, like, setup.mesh)
-        state = planned(state, config)  # it may have been for a shorter run
+        state = with_decay_steps(state, config.gradient_steps)  # it may have been for a shorter run
       else:
         state = setup.trainer.init(setup.table, config.seed, setup.mesh)
       jax.block_until_ready(state)
@@ -148,12 +143,7 @@ def train(
 
 
 class _Run:
-  """One command's part of a run.
-
-  Every chunk of steps ends in one row of metrics, which is written when it is complete: with
-  what an evaluation measured, where one is due. A checkpoint holds the chunk that is under way, and
-  the resumed run completes it.
-  """
+  """One command's part of a run: chunks of steps, each of which ends in one row of metrics."""
 
   def __init__(
     self,
@@ -265,7 +255,7 @@ class _Run:
     if self.pace.shorten(self.step, self.elapsed()):
       shorter = self.pace.config
       self.setup = dataclasses.replace(self.setup, config=shorter)
-      self.state = planned(self.state, shorter)
+      self.state = with_decay_steps(self.state, shorter.gradient_steps)
       self.display.say(
         f"max_seconds={self.limit:g} will not do for all {config.num_steps:,} "
         f"steps, so the run ends after {shorter.num_steps:,}, and its learning rate falls sooner"
@@ -375,7 +365,6 @@ class _Run:
     self.manager.wait()
     row = {"step": 0, "solves": 0, "examples": 0, "seconds": self._seconds(), "loss": None}
     self.row = row | self._evaluate(final=False)
-    self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
     self._write_row()
 
   def _write_row(self) -> None:
@@ -394,8 +383,6 @@ class _Run:
     due = over or (every > 0 and self.examples - self.evaluated_at >= every)
     if due:
       self.row |= self._evaluate(final=over)
-      if not over:
-        self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
       if not over and self._over():  # time ran out meanwhile
         over = True
         self.row |= self._evaluate(final=True)
@@ -412,14 +399,7 @@ class _Run:
     return not stops or self._leave()
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
-    """Returns the columns that an evaluation adds to the row.
-
-    The first process measures; however that ends, it ends so for all.
-
-    Raises:
-      Interrupted: a signal was received meanwhile.
-      RunError: what was measured is not finite.
-    """
+    """Returns the columns that an evaluation adds to the row; it ends alike for all processes."""
     row: dict[str, Any] = {}
     ended: Exception | None = None
     if jax.process_index() == 0:
@@ -432,6 +412,8 @@ class _Run:
       raise Interrupted
     if devices.agree(ended is not None):
       raise ended or RunError("training stopped, for the reason that the first process says")
+    if not final:
+      self.pace.evaluation = row.get("evaluation_seconds", 0.0)
     return row
 
   def _measure(self, final: bool) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from textual.worker import get_current_worker
 
 from rebel_jax.agents import range_grids
 from rebel_jax.config import ConfigError
-from rebel_jax.spots.solved import PLAYERS, Spot
+from rebel_jax.spots.solved import PLAYERS, SolvedSpot, Spot
 from rebel_jax.spots.study import Row, Study
 from rebel_jax.spots.trial import Trial
 
 _CELL = 6  # characters, of which 13 fit into 80 columns
 _EMPTY, _HELD, _INK = "#303030", "#5c7fa3", "#101010"
-Solve = Callable[[Spot, Callable[[int, float], bool]], Study]
+Solve = Callable[[Spot | SolvedSpot, Callable[[int, float], bool]], Study]
 
 
 def grid_text(study: Study, player: int) -> Text:
@@ -57,13 +57,7 @@ def shown(value: float, form: str) -> str:
 
 
 class Explorer(App[None]):
-  """The screen.
-
-  Args:
-    study: where it begins.
-    solve: solves a spot and returns its start; called in a thread, with what to call after each
-      look at the exploitability, which says whether to stop.
-  """
+  """The screen, from a study on; `solve` solves a spot, or a solved one on, in a thread."""
 
   CSS = """
   Screen { overflow: hidden; }
@@ -81,6 +75,7 @@ class Explorer(App[None]):
     Binding("v", "view", "view"),
     Binding("s", "ask('bets')", "sizes"),
     Binding("l", "ask('lock')", "lock"),
+    Binding("f", "solve_on", "finer"),
     Binding("p", "play", "play"),
     Binding("q", "quit", "quit"),
     Binding("escape", "leave_sizes", show=False),
@@ -153,7 +148,8 @@ class Explorer(App[None]):
     found = []
     played, palette = study.row("", study.mover).frequency, range_grids.colours(names)
     for name, share, colour, place in zip(names, played, palette, range(len(names))):
-      ev = study.mean(study.mover, study.table.move_ev[place], study.table.frequency[place])
+      table = study.table
+      ev = float(table.mean(table.move_ev[place], table.frequency[place])[study.mover])
       text = f" {name:<14}{share:7.1%}   EV {shown(ev, self.study.solved.spot.form)}"
       found.append(Text.assemble(("  ", f"on {colour}"), text))
     return found
@@ -224,6 +220,10 @@ class Explorer(App[None]):
     )
     box.add_class("shown").focus()
 
+  def action_solve_on(self) -> None:
+    """Solves the spot to half its exploitability."""
+    self.solve_other(self.study.solved)
+
   def action_leave_sizes(self) -> None:
     """Takes the box of sizes away."""
     self.query_one("#sizes", Input).remove_class("shown")
@@ -238,8 +238,8 @@ class Explorer(App[None]):
     self.solve_other(dataclasses.replace(self.study.solved.spot, **changes))
 
   @work(thread=True, exclusive=True)
-  def solve_other(self, spot: Spot) -> None:
-    """Solves another spot beside the screen, and shows it where the line is still possible."""
+  def solve_other(self, spot: Spot | SolvedSpot) -> None:
+    """Solves a spot beside the screen, and shows it where the line is still possible."""
     worker, line = get_current_worker(), self.study.line
 
     def ended() -> bool:

@@ -15,12 +15,7 @@ STREETS = ("flop", "turn", "river")
 
 
 class History(NamedTuple):
-  """A hand from a street on.
-
-  Attributes:
-    board, pot, stack: as of `Spot`, the stack that of the shorter player.
-    line: what was done, as of `SolvedSpot.find`.
-  """
+  """A hand from a street on; `line` as `SolvedSpot.find` reads it, `stack` the shorter player's."""
 
   board: str
   pot: float
@@ -29,12 +24,7 @@ class History(NamedTuple):
 
 
 def read_history(path: str, street: str | None = None) -> History:
-  """Returns the first hand of a file from a street on, None for the last that two players bet on.
-
-  Raises:
-    ConfigError: pokerkit is not installed, the file is of another kind, or two players with chips
-      did not see that street.
-  """
+  """Returns the first hand of a file from a street on, None for the last one with betting."""
   with in_config_errors(
     "history needs pokerkit: pip install 'rebel-jax[histories]'", ImportError, reason=False
   ):

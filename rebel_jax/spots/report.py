@@ -25,34 +25,21 @@ from solvers.xla import num_cores, run_ahead
 
 @dataclasses.dataclass(frozen=True)
 class BoardRow:
-  """The results of one board.
-
-  Attributes:
-    board: its cards.
-    textures: what it is, such as `two-tone` and `paired`; one of each kind.
-    ev: `[P]` chips that each player gets, the pot included.
-    equity: `[P]` each player's share of the pot if all cards came and nobody bet.
-    frequency: how often each move is made at the start, by its name.
-    percent: exploitability in percent of the pot.
-    iterations: how many there were.
-  """
+  """The results of one board."""
 
   board: str
-  textures: tuple[str, ...]
-  ev: np.ndarray
-  equity: np.ndarray
-  frequency: dict[str, float]
-  percent: float
+  textures: tuple[str, ...]  # such as `two-tone` and `paired`; one of each kind
+  ev: np.ndarray  # `[P]` chips that each player gets, the pot included
+  equity: np.ndarray  # `[P]` each player's share of the pot if all cards came and nobody bet
+  frequency: dict[str, float]  # of each move at the start, by its name
+  percent: float  # exploitability in percent of the pot
   iterations: int
 
 
 @checked
 def textures(board: str, deck: Deck) -> tuple[str, str, str]:
-  """Returns a board's suits, its pairs and its highest card.
-
-  Suits: `rainbow` if all differ, `two-tone` and `monotone` if at most two or at least three are
-  alike. Pairs: `trips`, `paired` or `unpaired`. Highest: such as `A high`.
-  """
+  """Returns a board's suits, its pairs and its highest card, in words."""
+  # `rainbow`: all suits differ; `two-tone`, `monotone`: two, or three or more, are alike.
   rank, suit = np.divmod(np.array(deck.parse(board, field="board")), len(deck.suits))
   alike = int(np.bincount(suit).max())
   same = int(np.bincount(rank).max())
@@ -71,22 +58,11 @@ def solve_boards(
   half_tables: bool = False,
   progress: Callable[[int, str, float], bool | None] = lambda number, board, percent: None,
 ) -> Iterator[BoardRow]:
-  """Yields the results of each board in turn.
-
-  Boards are rounded up to few shapes (`games.poker.lines.share_shapes`), each of which is compiled
-  once. Rivers of a shape are solved together, turns one on each core, and flops one after another,
-  each on all devices.
-
-  Args:
-    spot: the spot; its own board is left out.
-    boards: of as many cards each.
-    target, max_iterations, half_tables: as of `solve`.
-    progress: called with the number of boards done, a board and its exploitability so far, in
-      percent of the pot; of rivers the one that is solved worst. True ends the solve of a flop.
-
-  Raises:
-    ConfigError: a board or a setting is not allowed, or the spot has a lock.
-  """
+  """Yields the results of a spot on each of `boards`, which have as many cards each, in turn."""
+  # Boards are rounded up to few shapes (`share_shapes`), each of which is compiled once. Rivers of
+  # a shape are solved together, turns one on each core, and flops one after another, each on all
+  # devices. `progress` gets the number of boards done, a board, of rivers the worst, and its
+  # exploitability so far in percent of the pot; True ends the solve of a flop.
   if spot.lock is not None:
     raise ConfigError(f"lock={spot.lock!r} is for one board, not for several")
   spots = [dataclasses.replace(spot, board=board) for board in boards]
@@ -178,13 +154,7 @@ def _row(solved: SolvedSpot) -> BoardRow:
 
 @checked
 def read_boards(text: str) -> tuple[list[str], list[float]]:
-  """Returns the boards that a list or a file of one a line names, and their weights.
-
-  In `Td9d6h,AsKd2c:0.5` the second counts half in means.
-
-  Raises:
-    ConfigError: there is none, or they have different numbers of cards.
-  """
+  """Returns boards and weights of a list, or a file of one a line: `Td9d6h,AsKd2c:0.5`."""
   with in_config_errors(f"boards={short(text)} cannot be read", (OSError, UnicodeDecodeError)):
     is_file = os.path.isfile(text)  # unlike Path's, it takes lists of any length
     listed = Path(text).read_text().split() if is_file else text.split(",")
@@ -209,25 +179,18 @@ def summary(
   weights: Sequence[float] | None = None,
   form: str = ".1f",
 ) -> str:
-  """Returns a table: every board, then means by texture and of all, by `weights` of the boards.
-
-  Values have the format `form`.
-  """
+  """Returns a table: every board, then means by texture and of all, by `weights` of the boards."""
   counted = {id(row): weight for row, weight in zip(rows, weights or [1.0] * len(rows))}
-  moves: list[str] = []
-  for row in rows:
-    moves += [move for move in row.frequency if move not in moves]
+  moves = [*dict.fromkeys(move for row in rows for move in row.frequency)]
   heads = [f"{name} {what}" for name in PLAYERS for what in ("EV", "% of pot", "equity")]
   lines = [_line("board", "boards", heads + moves)]
 
   def add(name: str, part: Sequence[BoardRow]) -> None:
     mean = functools.partial(np.average, axis=0, weights=[counted[id(x)] for x in part])
     ev, equity = (mean([getattr(x, key) for x in part]) for key in ("ev", "equity"))
-    cells = []
-    for p in (0, 1):
-      cells += [f"{ev[p]:{form}}", f"{100 * ev[p] / pot:.1f}", f"{equity[p]:.1%}"]
-    cells += [f"{mean([x.frequency.get(move, 0.0) for x in part]):.1%}" for move in moves]
-    lines.append(_line(name, str(len(part)), cells))
+    both = [(f"{x:{form}}", f"{100 * x / pot:.1f}", f"{y:.1%}") for x, y in zip(ev, equity)]
+    played = [f"{mean([x.frequency.get(move, 0.0) for x in part]):.1%}" for move in moves]
+    lines.append(_line(name, str(len(part)), [*both[0], *both[1], *played]))
 
   for row in rows:
     add(row.board, [row])

@@ -2,10 +2,11 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -20,9 +21,10 @@ from games.arrays import checked, short
 from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, betting
 from games.poker.betting import MAX_CHIPS
 from games.poker.cards import shares_card
+from games.poker.dealing import place_among
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
-from games.poker.lines.boards import enumerate_boards, find_alike, hand_classes
+from games.poker.lines.boards import NONE, enumerate_boards, find_alike, hand_classes
 from games.poker.lines.lines import DECISION, betting_lines
 from games.poker.lines.rounding import Columns, Shape
 from games.poker.notation import parse_donk, parse_range, parse_sizes
@@ -30,6 +32,7 @@ from rebel_jax.checkpoints import files
 from rebel_jax.config import ConfigError, allowed, in_config_errors
 from rebel_jax.devices import memory
 from rebel_jax.spots.values import Values
+from solvers.half import Half, from_half, is_half, to_half
 from solvers.resolving import frequency_bounds
 from solvers.sweeps.problem import Lock
 
@@ -60,9 +63,9 @@ class Spot:
     min_bet: The smallest bet, in chips; None for the least.
     rake: Percentage of every pot that the house takes.
     rake_cap: The most that it takes, in chips.
-    lock: Frequencies that a player's whole range keeps to, the rest solved around them, such as
-      "bet 66: fold 0.6, call 0.3; check, check, *: bet 66 1"; * is any card, and moves that are not
-      named share what is left.
+    lock: Frequencies that a player's range, or hands in brackets, keep to, the rest solved around
+      them, such as "bet 66: fold 0.6, call 0.3; check, check, * [AA,KdQd]: bet 66 1"; * is any
+      card, and moves that are not named share what is left.
     ranks, suits: the deck.
   """
 
@@ -143,6 +146,17 @@ class Spot:
       )
     return whole.only(beliefs)
 
+  @in_config_errors()
+  def lock_parts(self, game: Holdem) -> list[tuple[str, np.ndarray, str]]:
+    """Returns the line, the hands `[H]` and the frequencies of each part of the lock."""
+    found, places = [], place_among(game.deck.hole_cards(), game.hole_cards)
+    for part in filter(str.strip, (self.lock or "").split(";")):
+      head, _, wanted = part.rpartition(":")
+      line, bracket, hands = head.partition("[")
+      named = _weights(hands.rstrip("] "), game.deck, "lock") if bracket else np.ones(len(places))
+      found.append((line, named[places] > 0 if bracket else named > 0, wanted))
+    return found
+
   def _bet_sizes(self, rounds: int) -> BetSizes:
     fields = {"bets": self.bets, "oop_bets": self.oop_bets, "ip_bets": self.ip_bets}
     sizes = {
@@ -173,7 +187,8 @@ def _weights(text: str, deck: Deck, field: str) -> np.ndarray:
 
 
 ALGORITHM = solvers.discounted_cfr()
-_FORMAT = 2
+_FORMATS = 2, 3  # without sums, and with them
+_SUMS = "regret", "average"
 _KIND = "a solved spot", "spot"  # in words, and what its file says something of
 Node = tuple[int, ...]  # public actions since the start
 
@@ -192,6 +207,8 @@ class SolvedSpot:
     iterations: how many there were; one player's update is one.
     exploitability: in chips.
     sealed: whether a checksum binds the numbers to each other; files of earlier versions have none.
+    sums: in 16 bits, of `regret` and of policies, `average`, with which `solve` goes on: of level 1
+      `regret_1`. Empty in files of earlier versions.
   """
 
   spot: Spot
@@ -202,6 +219,7 @@ class SolvedSpot:
   iterations: int = 0
   exploitability: float = math.inf
   sealed: bool = True
+  sums: Mapping[str, Half] = dataclasses.field(default_factory=dict)
 
   @checked
   def with_policy(
@@ -214,21 +232,30 @@ class SolvedSpot:
   ) -> "SolvedSpot":
     """Returns the spot with a policy; where its lines are rounded up, columns stand at `places`."""
     if places is not None:
-      levels = zip(policy, self.lines.levels)
-      policy = [np.asarray(x)[:, places[own.street][own.mover or 0]] for x, own in levels]
+      policy = [np.asarray(x)[:, at] for x, at in zip(policy, self._places(places))]
     return dataclasses.replace(
       self, policy=tuple(policy), iterations=iterations, exploitability=exploitability
     )
 
-  @property
-  def symmetry(self) -> str:
-    """A sentence about the suits that are alike."""
-    return self.columns.sentence()
+  def _places(self, places: Columns) -> list[np.ndarray]:
+    """Returns where each level's columns stand in lines that are rounded up."""
+    return [places[level.street][level.mover or 0] for level in self.lines.levels]
 
-  @property
-  def beliefs(self) -> np.ndarray:
-    """Both ranges at the start: `[P, H]`."""
-    return self.game.prior()
+  def start(self, rounded: Lines, places: Columns) -> solvers.Solution:
+    """Returns the start of a solve, on lines that are rounded up."""
+    if not self.sums:
+      raise ConfigError("load is of an earlier version's file, whose solve cannot go on")
+
+    def spread(name: str, level: Any, at: np.ndarray) -> np.ndarray | None:
+      if name not in self.sums:
+        return None
+      rows = np.zeros((level.size, rounded.streets[level.street].width(level.mover)), rounded.dtype)
+      rows[:, at] = from_half(self.sums[name])
+      return rows
+
+    levels = [*zip(itertools.count(), self.lines.levels, self._places(places))]
+    sums = tuple(tuple(spread(f"{kind}_{i}", *own) for i, *own in levels) for kind in _SUMS)
+    return solvers.Solution(None, iterations=self.iterations, sums=sums)
 
   @functools.cached_property
   def follower(self) -> Follower:
@@ -303,9 +330,6 @@ class SolvedSpot:
       line: moves and cards, separated by commas; empty for none. `all-in` bets all chips, `*` is
         any card.
       start: the node that they go on from.
-
-    Raises:
-      ConfigError: a move or card is not there.
     """
     node = self._past_burn(start)
     for word in filter(None, (part.strip() for part in line.split(","))):
@@ -334,41 +358,39 @@ class SolvedSpot:
     below = self.children(node)
     return below["burn"] if list(below) == ["burn"] else node
 
-  def lock(self) -> Lock | None:
-    """Returns the bounds of the spot's lock on lines, `[lines, 1]`; None without one.
-
-    Raises:
-      ConfigError: it is not understood, or its frequencies are not allowed.
-    """
-    if self.spot.lock is None:
+  def lock(self, lines: Lines | None = None) -> Lock | None:
+    """Returns the bounds of the spot's lock; of hands alone in the first columns of `lines`."""
+    parts, streets = self.spot.lock_parts(self.game), (lines or self.lines).streets
+    if not parts:
       return None
+    whole = all(own.all() for _, own, _ in parts)
     starts = np.cumsum([0, *(level.size for level in self.lines.levels)])
-    rows = [np.zeros((starts[-1], 1)), *np.ones((2, starts[-1], 1))]
-    locked: set[Node] = set()
+    width = 1 if whole else max(streets[0].width(p) for p in (0, 1))
+    rows = [np.zeros((starts[-1], width)), *np.ones((2, starts[-1], width))]
+    locked: set[tuple[Node, int]] = set()
     with in_config_errors(f"lock={self.spot.lock!r}"):
-      for part in filter(str.strip, self.spot.lock.split(";")):
-        line, _, wanted = part.partition(":")
+      for line, own, wanted in parts:
         node = self.find(line)
         below, place = self.children(node), self.follower.follow(node)
         if self.mover(node) >= CHANCE or line.count("*") != place.street:
           raise ValueError(f"{line.strip()!r} must lead to a move, with * for each card")
+        columns = np.unique(self.columns.classes[0][self.mover(node)].column[0][own])
+        columns = np.zeros(1, int) if whole else columns[columns != NONE]
         moves = [item.strip().rpartition(" ")[::2] for item in wanted.split(",")]
-        held = {self._child(node, move, part)[-1]: float(x) for move, x in moves}
-        if node in locked or len(held) < len(moves):
-          raise ValueError(f"{part.strip()!r} locks a node or a move for the second time")
-        locked.add(node)
+        held = {self._child(node, move, line)[-1]: float(x) for move, x in moves}
+        keys = {(node, int(column)) for column in columns}
+        if not keys or keys & locked or len(held) < len(moves):
+          raise ValueError(f"{line.strip()!r} locks no hand, or one or a move for the second time")
+        locked |= keys
         places = {child[-1]: self.follower.step(place, child[-1]) for child in below.values()}
+        numbers = [starts[x.level] + x.row for x in places.values()]
         for row, bounds in zip(rows, frequency_bounds([*places], held)):
-          row[[starts[x.level] + x.row for x in places.values()], 0] = bounds
+          row[np.ix_(numbers, columns)] = bounds[:, None]
     return Lock(*rows)
 
   @checked
   def line(self, node: Node) -> str:
-    """Returns the moves and cards that lead to a node.
-
-    Raises:
-      ValueError: one is not legal.
-    """
+    """Returns the moves and cards that lead to a node."""
     self.state(node)
     words: list[str] = []
     for depth in range(len(node)):
@@ -379,16 +401,13 @@ class SolvedSpot:
   def save(self, path: str | Path) -> None:
     """Writes the spot and the policy to a file that `load` reads.
 
-    It is a NumPy archive: the policy of each level of lines, and `about`, JSON text of the spot's
-    fields, `iterations`, `exploitability`, and a checksum over all of it. Levels are those of
-    `games.poker.lines.make_lines(spot.game())`.
-
-    Raises:
-      ConfigError: it cannot be written, or is there and of another kind.
+    It is a NumPy archive: the policy of each level of lines, `sums` (`regret_1` times
+    `regret_1_scale`), and `about`, JSON text of the spot's fields, `iterations`, `exploitability`,
+    and a checksum over all of it. Levels are those of `games.poker.lines.make_lines(spot.game())`.
     """
     where, name = check_output(path)
     about = {
-      "format": _FORMAT,
+      "format": _FORMATS[bool(self.sums)],
       "spot": dataclasses.asdict(self.spot),
       "iterations": self.iterations,
       "exploitability": self.exploitability,
@@ -398,16 +417,14 @@ class SolvedSpot:
       for i, (rows, level) in enumerate(zip(self.policy, self.lines.levels))
       if level.mover is not None
     }
+    for key, rows in self.sums.items():
+      levels |= {key: rows.numbers, f"{key}_scale": rows.scale}
     with in_config_errors(f"{name} cannot be written", OSError):
       files.save_arrays(where, levels, about)
 
 
 def check_output(path: str | Path) -> tuple[Path, str]:
-  """Returns where `SolvedSpot.save` writes a file, which is free or holds a solved spot, its name.
-
-  Raises:
-    ConfigError: it cannot be written, or is there and of another kind.
-  """
+  """Returns where `SolvedSpot.save` writes a file, which does not exist or holds a solved spot."""
   where, name = Path(os.path.realpath(path)), f"output={str(path)!r}"
   files.check_replaceable(where, name, *_KIND)
   return where, name
@@ -427,35 +444,44 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
   where, name = Path(os.path.realpath(path)), f"load={str(path)!r}"
   about = files.read_about(where, name, *_KIND)
   with files.reading(name, _KIND[0]):
-    if about["format"] != _FORMAT:
-      raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMAT}")
+    if about["format"] not in _FORMATS:
+      raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMATS}")
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
   # Before anything of its size is made; on the host, so that no device is started. A file does not
   # say in how many bits it was solved.
-  check_fits(spot.game(), gigabytes or 0.75e-9 * psutil.virtual_memory().total, half_tables=True)
+  check_fits(spot, gigabytes or 0.75e-9 * psutil.virtual_memory().total, half_tables=True)
   made = prepare(spot)
   rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
   moved = {f"level_{i}": i for i, x in enumerate(made.lines.levels) if x.mover is not None}
+  kinds = _SUMS if about["format"] == _FORMATS[1] else ()
+  sums = {f"{kind}_{i}": rows[i] for kind in kinds for i in moved.values()}
   shapes = {key: (rows[i], "f") for key, i in moved.items()}
+  shapes |= {key: (size, "f") for key, size in sums.items()}
+  shapes |= {f"{key}_scale": (size[:1], "f") for key, size in sums.items()}
   levels = files.read_arrays(where, name, _KIND[0], about, shapes)
   for key, i in moved.items():  # of each decision above, probabilities of its moves
     total = levels[key].sum(axis=0) / made.lines.levels[i - 1].counts[DECISION]
     if (levels[key] < 0).any() or not np.allclose(total, 1, atol=1e-3):
       raise ConfigError(f"{name} holds no policy: probabilities do not add up to one")
   policy = [levels.get(f"level_{i}", np.broadcast_to(1.0, x)) for i, x in enumerate(rows)]
-  return dataclasses.replace(made.with_policy(policy, *numbers), sealed="checksum" in about)
+  return dataclasses.replace(
+    made.with_policy(policy, *numbers),
+    sealed="checksum" in about,
+    sums={key: Half(levels[key], levels[f"{key}_scale"]) for key in sums},
+  )
 
 
 @checked
 def prepare(spot: Spot) -> SolvedSpot:
-  """Writes a spot out as lines of betting, not solved yet.
-
-  Raises:
-    ConfigError: a setting of the spot is not allowed.
-  """
+  """Writes a spot out as lines of betting, not solved yet."""
   game = spot.game()
-  return SolvedSpot(spot, game, *make_lines(game))
+  return SolvedSpot(spot, game, *make_lines(game, _apart(spot, game)))
+
+
+def _apart(spot: Spot, game: Holdem) -> np.ndarray:
+  """Returns the hands that parts of a lock tell from others: `[parts, H]`."""
+  return np.array([own for _, own, _ in spot.lock_parts(game)]).reshape(-1, game.num_infostates)
 
 
 @checked
@@ -471,25 +497,26 @@ def solve(
 ) -> SolvedSpot:
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
-  Each player has a list of its own hands, and of hands and cards that suits take to each other
-  there is one (`games.poker.lines.make_lines`). Shapes are rounded up, so that most spots
-  of a kind with other boards share compiled programs, of rivers two or three do.
+  Shapes are rounded up, so that most spots of a kind with other boards share compiled programs.
 
   Args:
-    spot: what to solve.
+    spot: what to solve; a solved one is gone on with.
     target: exploitability to stop at, in percent of the pot.
-    max_iterations: to stop at in any case, an even number; one player's update is one.
+    max_iterations: to stop at in any case, even, and earlier ones count; a player's update is one.
     progress: called with the iterations and the exploitability in percent of the pot; the solve
       ends where it returns True.
-    shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more
-      than they have.
+    shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more.
     devices: as of `solvers.solve`.
     half_tables: keep sums of flops and turns in 16 bits; rivers have none that large.
 
   Raises:
-    ConfigError: a setting of the spot is not allowed.
+    ConfigError: a setting of the spot is not allowed, or it has `max_iterations` already.
   """
   made = prepare(spot) if isinstance(spot, Spot) else spot
+  if made.iterations >= max_iterations:
+    raise ConfigError(
+      f"max_iterations={max_iterations} must be above {made.iterations}, of the file"
+    )
   pot = made.spot.pot * made.spot.unit
 
   def look(found: solvers.Solution) -> bool | None:
@@ -504,38 +531,35 @@ def solve(
     progress=look,
     devices=devices,
     tables="float16" if half_tables and made.game.deals else None,
-    locked=made.lock(),
+    locked=made.lock(rounded),
+    start=made.start(rounded, places) if made.policy else None,
   )
-  return made.with_policy(
-    found.average_policy,
-    found.iterations,
-    found.exploitability / made.spot.unit,
-    places=places,
-  )
+  gap = found.exploitability / made.spot.unit
+  sums = {
+    f"{kind}_{i}": rows._replace(numbers=rows.numbers[:, at])
+    for kind, levels in zip(_SUMS, found.sums)
+    for i, (x, at) in enumerate(zip(levels, made._places(places)))
+    if (rows := x if x is None or is_half(x) else to_half(np.asarray(x)))
+  }
+  solved = made.with_policy(found.average_policy, found.iterations, gap, places=places)
+  return dataclasses.replace(solved, sealed=True, sums=sums)
 
 
 _MOST_LINES = 1_000_000
 # Bytes, as measured on a flop of 184 and 269 hands (docs/results/poker.md).
-_OF_EDGE = 12, 8  # two tables, in 32 or 16 bits, and the policy at the end
+_OF_EDGE = 12, 10  # two tables, in 32 or 16 bits, and what is read at the end
 _OF_COLUMN = 60  # of the last round: beliefs, strengths, places of sorted hands
 _OF_ARRIVAL = 12  # a line that comes to the last round, and a column
 _OF_PROGRAM = 0.3e9
 
 
 class Size(NamedTuple):
-  """How large a spot is.
+  """The size of a spot."""
 
-  Attributes:
-    lines: lines of betting.
-    boards: of the last round, of those that suits take to each other one.
-    edges: entries of a table: moves by boards and hands, both players' together.
-    gigabytes: about what a solve takes.
-  """
-
-  lines: int
-  boards: int
-  edges: int
-  gigabytes: float
+  lines: int  # of betting
+  boards: int  # of the last round, of those that suits take to each other one
+  edges: int  # entries of a table: moves by boards and hands, both players' together
+  gigabytes: float  # about what a solve takes
 
   def sentence(self) -> str:
     """Says how large it is."""
@@ -544,15 +568,12 @@ class Size(NamedTuple):
 
 @in_config_errors()
 @checked
-def measure(game: Holdem, half_tables: bool = False) -> Size:
-  """Returns how large a spot is with the ranges of its prior; nothing of that size is made.
-
-  Raises:
-    ConfigError: there are more than a million lines of betting.
-  """
+def measure(spot: Spot, half_tables: bool = False) -> Size:
+  """Returns the size of a spot; nothing of that size is made."""
+  game = spot.game()
   levels, _ = betting_lines(game, _MOST_LINES)
   beliefs = np.asarray(game.prior())
-  alike = find_alike(game, beliefs)
+  alike = find_alike(game, np.concatenate([beliefs, _apart(spot, game)]))
   boards = enumerate_boards(game, alike)
   widths = [
     [hand_classes(game, row > 0, own, alike).hand.size for row in beliefs] for own in boards
@@ -566,22 +587,13 @@ def measure(game: Holdem, half_tables: bool = False) -> Size:
 
 
 @checked
-def check_fits(game: Holdem, gigabytes: float | None = None, half_tables: bool = False) -> Size:
-  """Returns how large a spot is.
-
-  Args:
-    game: the rules.
-    gigabytes: how much memory it may take; None for three quarters of the machine's that solves.
-    half_tables: as of `solve`.
-
-  Raises:
-    ConfigError: it takes more.
-  """
-  size = measure(game, half_tables)
+def check_fits(spot: Spot, gigabytes: float | None = None, half_tables: bool = False) -> Size:
+  """Returns the size of a spot, at most `gigabytes`, None for 3/4 of the machine's."""
+  size = measure(spot, half_tables)
   limit = 0.75e-9 * (memory()[1] or math.inf) if gigabytes is None else gigabytes
   if size.gigabytes > limit:
     raise ConfigError(
-      f"board of {len(game.board)} cards with these bets and ranges makes {size.sentence()}, which "
+      f"board={spot.board!r} with these bets and ranges makes {size.sentence()}, which "
       f"take about {size.gigabytes:,.1f} GB to solve, and {limit:,.1f} are allowed; take fewer "
       "bet sizes, narrower ranges, a later street or more --memory"
     )

@@ -45,14 +45,16 @@ class HandTable(NamedTuple):
   move_ev: np.ndarray
   mass: np.ndarray
 
-  def mean(self, values: np.ndarray) -> np.ndarray:
-    """Returns the mean of `ev` or `equity` over each player's range: `[P]`.
+  def mean(self, values: np.ndarray, weights: np.ndarray | float = 1.0) -> np.ndarray:
+    """Returns the mean of `ev` or `equity` over each player's range: `[P]`; NaN of none.
 
-    Hands count by how often both players hold what they hold, so shared cards are left out.
+    Hands count `weights` `[H]` by how often both players hold what they hold, so shared cards are
+    left out.
     """
-    joint = self.reach * self.mass
+    joint = self.reach * self.mass * weights
     total = joint.sum(axis=1)
-    return np.where(joint > 0, joint * values, 0).sum(axis=1) / np.where(total > 0, total, 1)
+    found = np.where(joint > 0, joint * values, 0).sum(axis=1)
+    return np.where(total > 0, found / np.where(total > 0, total, 1), np.nan)
 
 
 @checked
@@ -120,31 +122,19 @@ FIELDS = ("line", "player", "hand", "move", "share", "frequency", "ev")
 
 
 class Row(NamedTuple):
-  """Some hands of a player at a node.
-
-  Attributes:
-    name: of the hands.
-    share: of the player's range.
-    ev: chips that the player gets from there on, the pot included; NaN where it never has them.
-    equity: share of the pot if all cards came and nobody bet.
-    frequency: how often each move is made; empty where the player does not move.
-  """
+  """Some hands of a player at a node."""
 
   name: str
-  share: float
+  share: float  # of the player's range
+  # chips that the player gets from there on, the pot included; NaN where it never has them
   ev: float
-  equity: float
-  frequency: tuple[float, ...]
+  equity: float  # share of the pot if all cards came and nobody bet
+  frequency: tuple[float, ...]  # of each move; empty where the player does not move
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-  """A solved spot at one of its nodes.
-
-  Attributes:
-    solved: the spot.
-    node: public actions since the start.
-  """
+  """A solved spot at one of its nodes, public actions since the start."""
 
   solved: SolvedSpot
   node: Node = ()
@@ -182,29 +172,17 @@ class Study:
     )
 
   def at(self, line: str) -> "Study":
-    """Returns the node after a line of play from the start.
-
-    Raises:
-      ConfigError: a move or card is not there.
-    """
+    """Returns the node after a line of play from the start."""
     return Study(self.solved, self.solved.find(line))
 
   def go(self, word: str) -> "Study":
-    """Returns the node after one more move or card, or the node before for `back`.
-
-    Raises:
-      ConfigError: it is not there.
-    """
+    """Returns the node after one more move or card, or the node before for `back`."""
     if word == "back":
       return self.at(", ".join(self.line.split(", ")[:-1]))
     return Study(self.solved, self.solved.find(word, self.node))
 
   def grid(self, player: int | None = None) -> range_grids.RangeGrid:
-    """Returns the range grid of a player, of the one to move if None.
-
-    Raises:
-      ConfigError: no player moves at it, or the player never comes to it.
-    """
+    """Returns the range grid of a player, of the one to move if None."""
     player = check_acts(self) if player is None else player
     reach = self.table.reach[player]
     if not reach.any():
@@ -219,21 +197,12 @@ class Study:
     table, chosen = self.table, np.zeros(self.table.reach.shape[1])
     chosen[held] = 1
     share = float(table.reach[player] @ chosen)
-    ev, equity = (self.mean(player, x[player], chosen) for x in (table.ev, table.equity))
+    ev, equity = (float(table.mean(x, chosen)[player]) for x in (table.ev, table.equity))
     played: tuple[float, ...] = ()
     if player == self.mover:
       weights = table.reach[player] * chosen
       played = tuple((table.frequency @ weights / (weights.sum() or 1)).tolist())
     return Row(name, share, ev, equity, played)
-
-  def mean(self, player: int, values: np.ndarray, weights: np.ndarray) -> float:
-    """Returns the mean of values `[H]` over a player's hands, which count `weights` `[H]` times.
-
-    NaN where the player has none of them.
-    """
-    joint = self.table.reach[player] * self.table.mass[player] * weights
-    total = joint.sum()
-    return float(np.where(joint > 0, joint * values, 0).sum() / total) if total else np.nan
 
   def hands(self, player: int, cell: str | None = None) -> list[Row]:
     """Returns a row for each hand of a player's range, of one cell such as `AKs` if it is named."""
@@ -259,18 +228,10 @@ class Study:
     return rows
 
   def cards(self) -> list[Row]:
-    """Returns a row for each card that chance may deal next, of the player to act after it.
-
-    Its name ends with the player's. Where nobody acts after it, it is the first player's.
-    """
-    if self.mover != CHANCE:
-      return []
-    found = []
-    for card in self.moves:
-      below = self.go(card)
-      player = below.mover if below.acts else 0
-      found.append(below.row(f"{card} {PLAYERS[player]}", player))
-    return found
+    """Returns a row for each next card, of the player to act after it, or else the first."""
+    below = {card: self.go(card) for card in self.moves if self.mover == CHANCE}
+    after = [(card, x, x.mover if x.acts else 0) for card, x in below.items()]
+    return [x.row(f"{card} {PLAYERS[player]}", player) for card, x, player in after]
 
   def summary(self) -> str:
     """Returns how well the spot is solved, both players' values and the mover's strategy."""
@@ -281,7 +242,7 @@ class Study:
       self.situation,
       f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations, "
       f"{solved.iterations // 2:,} of both players" + sealed,
-      solved.symmetry,
+      solved.columns.sentence(),
     ]
     if self.acts:
       comes = self.table.reach[self.mover].any()
@@ -298,27 +259,22 @@ class Study:
 
   def listing(self, rows: Sequence[Row]) -> str:
     """Returns rows as text, with tabs between."""
-    lines = [["hand", "share", "EV", "equity", *(self.moves if self.acts else ())]]
-    for row in rows:
-      played = (f"{x:.3f}" for x in row.frequency)
-      lines.append(
-        [
-          row.name,
-          f"{row.share:.4f}",
-          f"{row.ev:{self.solved.spot.form}}",
-          f"{row.equity:.3f}",
-          *played,
-        ]
-      )
-    return "\n".join("\t".join(line) for line in lines)
+    head, form = ["hand", "share", "EV", "equity"], self.solved.spot.form
+    lines = [
+      [
+        x.name,
+        f"{x.share:.4f}",
+        f"{x.ev:{form}}",
+        f"{x.equity:.3f}",
+        *map("{:.3f}".format, x.frequency),
+      ]
+      for x in rows
+    ]
+    return "\n".join(map("\t".join, [[*head, *(self.moves if self.acts else ())], *lines]))
 
 
 def check_acts(study: Study) -> int:
-  """Returns the player to move at a node.
-
-  Raises:
-    ConfigError: no player moves at it.
-  """
+  """Returns the player to move at a node."""
   if not study.acts:
     raise ConfigError(f"node={study.line!r} has no strategy: no player moves at it")
   return study.mover
@@ -339,12 +295,7 @@ def records(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def check_table(path: Path) -> None:
-  """Checks, before the work, that `export` can write to a file, and replaces none of another kind.
-
-  Raises:
-    OSError: it cannot.
-    ValueError: it would.
-  """
+  """Checks before the work that `export` can write a file, and replaces none of another kind."""
   with files.replacing(path, rehearse=True):
     before = files.read_bytes(path) if path.exists() else b""
   if before and not before.startswith(
@@ -354,16 +305,7 @@ def check_table(path: Path) -> None:
 
 
 def export(study: Study, path: str | Path, progress: Callable[[int], object]) -> None:
-  """Replaces a file by `records`: a JSON object a line if its name ends in `.jsonl`, else CSV.
-
-  Args:
-    study: where to begin.
-    path: of the file.
-    progress: called with the number of records so far, now and then.
-
-  Raises:
-    OSError: it cannot be written.
-  """
+  """Replaces a file by `records`: a JSON object a line if its name ends in `.jsonl`, else CSV."""
   with files.replacing(Path(path)) as raw:
     file = io.TextIOWrapper(raw, newline="")
     table = csv.DictWriter(file, FIELDS)

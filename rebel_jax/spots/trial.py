@@ -11,17 +11,7 @@ from rebel_jax.spots.study import Study
 
 
 class Trial:
-  """One hand from a spot's start; the solution plays the other player.
-
-  Args:
-    study: the spot, at any node.
-    seat: the person's, 0 for the player out of position.
-    rng: of deals and of the solution's moves.
-
-  Attributes:
-    study: the spot where play is.
-    record: what was said so far, a sentence an event.
-  """
+  """One hand from a spot's start; the solution plays the player that is not in `seat`."""
 
   def __init__(self, study: Study, seat: int, rng: np.random.Generator):
     # Where the house takes a rake, what players win does not add up to zero, and dealers refuse.
@@ -36,11 +26,7 @@ class Trial:
     return self.dealer.game.infostate_name(seat, self.dealer.infostates[seat])
 
   def play(self, move: str) -> None:
-    """Makes the person's move, and those of chance and of the solution until its next turn.
-
-    Raises:
-      ConfigError: the move is not there.
-    """
+    """Makes the person's move, and those of chance and of the solution until its next turn."""
     study = self.study
     after, held = study.go(move), self.dealer.infostates[self.seat]
     table, place = study.table, list(study.moves).index(move)

@@ -1,7 +1,6 @@
 """Reach and values of both players on all lines of a spot, in NumPy.
 
-Solves sweep lines in JAX (`solvers.sweeps.lines`). A solution is shown without a program to compile
-and without a device, and in 64 bits, board by board.
+A solution is shown without a program to compile and without a device, in 64 bits, by board.
 """
 
 import functools
@@ -18,15 +17,11 @@ Rows = tuple[dict[int, np.ndarray], dict[int, np.ndarray]]
 
 
 class Compared:
-  """A player's hands against the other's on a board, by strength.
+  """A player's hands against the other's on a board, by strength."""
 
-  Args:
-    ours, theirs: `[J]` strengths of either's hands.
-    cards: `[J, 2]` of one hand of each class of ours.
-    holding: `[J of the other, C]` how many hands of each of their classes hold a card.
-    size: `[J of the other]` how many hands each has.
-    twin: `[J]` their class of the same hand as ours; beyond all if there is none.
-  """
+  # `ours`, `theirs`: `[J]` strengths. `cards`: `[J, 2]` of one hand of each class of ours.
+  # `holding`: `[J of the other, C]` how many hands of each of their classes hold a card, `size` how
+  # many each has. `twin`: `[J]` their class of the same hand as ours; beyond all if there is none.
 
   def __init__(self, ours, theirs, cards, holding, size, twin):
     self._twin, self._order, theirs = twin, np.argsort(theirs), theirs.astype(int)
@@ -43,10 +38,8 @@ class Compared:
     self._first, self._last = np.searchsorted(keys, own), np.searchsorted(keys, own + _CARD)
 
   def __call__(self, reach: np.ndarray, shown: slice) -> tuple[np.ndarray, ...]:
-    """Returns sums of their reach `[J of the other, T]` over hands that share no card: `[J, T]`.
-
-    Of those below each hand and of those up to it, in the columns `shown`; and of all.
-    """
+    """Returns sums of their reach `[J of the other, T]` over hands that share no card: `[J, T]`."""
+    # Of those below each hand and of those up to it, in the columns `shown`; and of all.
     every, by_card = (
       np.pad(np.cumsum(x, axis=0), ((1, 0), (0, 0)))
       for x in (reach[self._order] * self._size, reach[self._hand] * self._weight)
@@ -60,14 +53,9 @@ class Compared:
 
 
 class Values:
-  """Reach and counterfactual values of a policy.
+  """Reach and counterfactual values of a policy, `[n, W]` for each level of lines."""
 
-  Rounds before the last are swept once for all nodes, the last one board by board.
-
-  Args:
-    lines, columns: from `make_lines`.
-    policy: `[n, W]` for each level of lines.
-  """
+  # Rounds before the last are swept once for all nodes, the last one board by board.
 
   def __init__(self, lines: Any, columns: LineMap, policy: Sequence[Any]):
     self._lines, self._map, self._policy = lines, columns, policy
@@ -101,12 +89,10 @@ class Values:
       below = [own[self._rounds[street][0]] for own in self._above[1]]
 
   def on(self, street: int, board: int) -> tuple[Rows, Rows]:
-    """Returns reach and values on a round, of the last one in the columns of a board alone.
-
-    For each player, by number of the level: `[n, W]` the belief in a hand at the start times its
-    own moves, of one hand of each class; and the other's reach and the probability of the cards
-    times chips.
-    """
+    """Returns reach and values on a round, of the last one in the columns of a board alone."""
+    # For each player, by number of the level: `[n, W]` the belief in a hand at the start times its
+    # own moves, of one hand of each class; and the other's reach and the probability of the cards
+    # times chips.
     return self._above if street < self._last else self._on_board(board)
 
   def _columns(self, street: int, board: int) -> list[slice]:

@@ -1,13 +1,10 @@
 """The ACPC match protocol 2.0.0: states of a hand as lines, a player over TCP, and a dealer.
 
-A line is `MATCHSTATE:position:hand:betting:cards`. Position 0 has the big blind and acts first in
-all rounds but the first. `rN` raises to N chips of the whole hand, and `/` begins a round, both in
-the betting and before the cards of the board; nothing else says that cards are due. Errors hold a
-peer's words in printable characters.
+A line is `MATCHSTATE:position:hand:betting:cards`, in which position 0 has the big blind, `rN`
+raises to N chips of the whole hand, and `/` begins a round.
 """
 
 import contextlib
-import dataclasses
 import functools
 import re
 import selectors
@@ -54,11 +51,7 @@ class TableError(ValueError):
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-  """Returns the result of `call`, which may wait on a peer in any way.
-
-  Raises:
-    TimeoutError: it took more than `seconds`; it goes on by itself.
-  """
+  """Returns the result of `call`; raises a TimeoutError after `seconds`, and the call goes on."""
   done: Future[T] = Future()
 
   def run() -> None:
@@ -119,96 +112,61 @@ class LineStream:
 
 
 VERSION = "VERSION:2.0.0"
-_TOKEN = re.compile(r"f|c|r\d{1,10}|/", re.ASCII)
-
-
-@dataclasses.dataclass(frozen=True)
-class MatchState:
-  """One line, its parts not read yet.
-
-  Attributes:
-    position: of who reads it.
-    hand: the hand's number.
-    betting: such as `cr300c/`.
-    cards: such as `|AhKd/2s3s4s`, hole cards by position.
-  """
-
-  position: int
-  hand: int
-  betting: str
-  cards: str
-
-  def __str__(self) -> str:
-    return f"MATCHSTATE:{self.position}:{self.hand}:{self.betting}:{self.cards}"
 
 
 @checked
-def parse_line(line: str) -> MatchState:
-  """Splits a line of the dealer's, without its end.
-
-  Raises:
-    ValueError: it is not a state.
-  """
+def read_state(line: str, rules: Holdem) -> tuple[int, int, ChipTable]:
+  """Returns number, reader's seat and table of the hand that a line is of, every event checked."""
   found = re.fullmatch(r"MATCHSTATE:([01]):(\d{1,18}):([^:]*):([^:]*)", line, re.ASCII)
   if found is None:
     raise ValueError(
       f"line={short(line)} must be MATCHSTATE:position:hand:betting:cards, the position 0 or 1"
     )
-  return MatchState(int(found[1]), int(found[2]), found[3], found[4])
-
-
-@checked
-def parse_answer(line: str) -> tuple[MatchState, str]:
-  """Splits a player's answer, a state and `:` and an action, without its end.
-
-  Raises:
-    ValueError: it is not an answer.
-  """
-  state, _, action = line.rpartition(":")
-  if line.count(":") != 5:
-    raise ValueError(f"line={short(line)} must be the state, a colon and an action")
-  return parse_line(state), action
-
-
-@checked
-def read_table(state: MatchState, rules: Holdem) -> ChipTable:
-  """Returns the hand that a state is of, every event checked.
-
-  Raises:
-    ValueError: an action is not legal there, or cards are missing, too many or not of the deck.
-  """
-  hands, *boards = state.cards.split("/")
+  position, number, text, cards = found.groups()
+  hands, *boards = cards.split("/")
   held = hands.split("|")
   if len(held) != 2:
-    raise ValueError(f"cards={short(state.cards)} must begin with both hands, | between them")
-  deck, table = rules.deck, ChipTable(rules)
-  for position, text in enumerate(held):
-    table.show(seat_of(rules, position), deck.parse(text) if text else None)
-  if table.hole_cards[seat_of(rules, state.position)] is None:
-    raise ValueError(f"cards={short(state.cards)} lack the hand of position {state.position}")
-  for token in split_actions("betting", state.betting, _TOKEN, "f, c, rN and /"):
-    if token == "/":
-      if not table.due:
-        raise ValueError(f"betting={short(state.betting)} has a / where a round is not over")
-      if table.round >= len(boards):
-        raise ValueError(f"cards={short(state.cards)} lack those after round {table.round + 1}")
-      table.apply(Deal(deck.parse(boards[table.round])))
-    else:
-      table.apply(read_action(token))
+    raise ValueError(f"cards={short(cards)} must begin with both hands, | between them")
+  deck, table, seat = rules.deck, ChipTable(rules), seat_of(rules, int(position))
+  for place, hand in enumerate(held):
+    table.show(seat_of(rules, place), deck.parse(hand) if hand else None)
+  if table.hole_cards[seat] is None:
+    raise ValueError(f"cards={short(cards)} lack the hand of position {position}")
+  board = deck.parse("".join(boards))
+  read_betting(table, "betting", text, r"f|c|r\d{1,10}", "f, c, rN and /", board, read_action)
+  return int(number), seat, table
+
+
+def read_betting(
+  table: ChipTable,
+  field: str,
+  text: str,
+  actions: str,
+  of: str,
+  board: tuple[int, ...],
+  read: Callable[[str], Move],
+) -> None:
+  """Applies actions, and / between rounds, to a table at the start of its hand; deals `board`."""
+  tokens = re.findall(f"{actions}|/", text, re.ASCII)
+  if "".join(tokens) != text:
+    raise ValueError(f"{field}={short(text)} must be of {of}")
+  for token in tokens:
+    if token == "/" and not table.due:
+      raise ValueError(f"{field}={short(text)} has a / where a round is not over")
+    table.apply(next_deal(table, board) if token == "/" else read(token))
+  # Where nobody can bet any more, / may be missing.
+  while len(table.board) < len(board) and table.due:
+    table.apply(next_deal(table, board))
+  shown = table.rules.deck.names(board)
   if table.due:
-    raise ValueError(f"betting={short(state.betting)} must end with / where cards are due")
-  if len(boards) > table.round:
-    raise ValueError(f"cards={short(state.cards)} are more than the betting has rounds")
-  return table
+    raise ValueError(f"board={shown!r} lacks cards that are due after {field}={short(text)}")
+  if len(table.board) < len(board):
+    raise ValueError(f"board={shown!r} has more cards than {field}={short(text)} has rounds")
 
 
 @checked
 def read_action(text: str) -> Move:
-  """Reads an action: `f`, `c` or `rN`.
-
-  Raises:
-    ValueError: it is none.
-  """
+  """Reads an action: `f`, `c` or `rN`."""
   if text == "f":
     return Fold()
   if text == "c":
@@ -245,9 +203,10 @@ def write_cards(table: ChipTable, position: Player | None = None) -> str:
 
 
 @checked
-def write_state(table: ChipTable, hand: int, position: int) -> MatchState:
-  """Returns the state of a hand, where no cards are due, as a position sees it."""
-  return MatchState(position, hand, write_betting(table.events), write_cards(table, position))
+def write_state(table: ChipTable, hand: int, position: int) -> str:
+  """Returns the line of a hand, where no cards are due, as a position sees it."""
+  betting, cards = write_betting(table.events), write_cards(table, position)
+  return f"MATCHSTATE:{position}:{hand}:{betting}:{cards}"
 
 
 @checked
@@ -260,23 +219,11 @@ def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   return f"STATE:{hand}:{write_betting(table.events)}:{write_cards(table)}:{values}:{named}"
 
 
-def split_actions(field: str, text: str, token: re.Pattern[str], of: str) -> list[str]:
-  """Returns the actions of a text, which must be of nothing else; `of` is what they are."""
-  tokens = token.findall(text)
-  if "".join(tokens) != text:
-    raise ValueError(f"{field}={short(text)} must be of {of}")
-  return tokens
-
-
 _PAUSE = 0.1  # seconds between attempts to connect
 
 
 class HandFollower:
-  """Tells a player of hands what is new in each state of them.
-
-  Attributes:
-    table: the hand so far; None before the first.
-  """
+  """Tells a player of hands what is new in each state of them."""
 
   @checked
   def __init__(self, player: ChipPlayer, rules: Holdem):
@@ -286,16 +233,7 @@ class HandFollower:
     self._awaited: list[Event] = []  # the player's own move, where it has made one
 
   def follow(self, hand: object, seat: int, table: ChipTable) -> bool:
-    """Takes the state of a hand, and returns whether it is the player's turn.
-
-    Args:
-      hand: what tells it from others.
-      seat: the player's.
-      table: all of it so far.
-
-    Raises:
-      ValueError: it does not go on from the state before.
-    """
+    """Takes the state of a hand, and returns whether it is the player's turn."""
     seen: list[Event] = []
     if self.table is not None and hand == self._hand:
       seen, held = self.table.events, self.table.hole_cards[seat]
@@ -332,22 +270,7 @@ def play_acpc(
   connect_timeout: float = 10.0,
   log: Callable[[int], None] = lambda chips: None,
 ) -> list[int]:
-  """Plays a match until the dealer closes the connection; returns the chips won in each hand.
-
-  Not more than `MOST_HANDS` are played.
-
-  Args:
-    player: who decides.
-    rules: what the dealer deals.
-    host, port: where it listens.
-    timeout: seconds to wait for a line of the dealer's.
-    connect_timeout: seconds to wait for the dealer to come.
-    log: called with the chips won in each hand when it has ended.
-
-  Raises:
-    TableError: there is no dealer, it is too slow, goes away in a hand, or sends what is no new
-      state of a hand by these rules.
-  """
+  """Plays until the dealer closes the connection; returns the chips won in each hand."""
   where = f"{host}:{port}"
   connection = _connect(host, port, where, connect_timeout)
   chips: list[int] = []
@@ -357,9 +280,8 @@ def play_acpc(
     lines.send(VERSION)
     while len(chips) < MOST_HANDS and (line := lines.read()) is not None:
       with in_config_errors(f"the dealer sent {short(line)}", ValueError, raises=TableError):
-        state = parse_line(line)
-        seat, table = seat_of(rules, state.position), read_table(state, rules)
-        turn = follower.follow(state.hand, seat, table)
+        hand, seat, table = read_state(line, rules)
+        turn = follower.follow(hand, seat, table)
         won = [table.payoffs()[seat]] if table.is_over else []
       for number in won:
         chips.append(number)
@@ -380,22 +302,14 @@ def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
     left = max(end - time.monotonic(), 1e-3)
     try:
       return within(left, functools.partial(socket.create_connection, (host, port), left))
-    except ConnectionRefusedError as error:
-      if time.monotonic() + _PAUSE > end:
+    except (OSError, UnicodeError) as error:
+      if not isinstance(error, ConnectionRefusedError) or time.monotonic() + _PAUSE > end:
         raise TableError(f"no dealer answers at {where}: {error}") from None
       time.sleep(_PAUSE)
-    except (OSError, UnicodeError) as error:
-      raise TableError(f"no dealer answers at {where}: {error}") from None
 
 
 class MatchDealer:
-  """Deals one match: `with` it, players may come, and `play` deals to them.
-
-  Attributes:
-    rules: what is played.
-    names: of the first player and the second.
-    ports: where each of them is to connect, once it is open.
-  """
+  """Deals one match: `with` it, players may come, and `play` deals to them."""
 
   @checked
   def __init__(
@@ -412,21 +326,7 @@ class MatchDealer:
     timeout: float = 60.0,
     log: Callable[[str], None] = lambda line: None,
   ):
-    """Prepares a match.
-
-    Args:
-      rules: what is played.
-      num_hands, seed, duplicate: as for `hands_of`.
-      names: of both players, for the log.
-      host: address to listen at.
-      ports: one for each player; 0 for any that is free.
-      start_timeout: seconds that players have to come.
-      timeout: seconds that a player has for each move.
-      log: called with every line of the match's log.
-
-    Raises:
-      ValueError: a number is not allowed, or a name has characters that end a field of the log.
-    """
+    """Prepares a match."""
     for name in names:
       if not name or not name.isprintable() or set(name) & set(":|") or names[0] == names[1]:
         raise ValueError(f"names={names!r} must be two different names without : and |")
@@ -435,21 +335,15 @@ class MatchDealer:
       hands_of, rules, num_hands=num_hands, seed=seed, duplicate=duplicate
     )
     next(self._deals())  # what is not allowed is refused now
-    self._duplicate, self._host, self._log = duplicate, host, log
-    self._start_timeout, self._timeout = start_timeout, timeout
-    self._log_head = f"# hands={num_hands} seed={seed} duplicate={duplicate}"
-    self._open = contextlib.ExitStack()
-    self._servers: list[socket.socket] = []
+    self._host, self._log, self._start_timeout, self._timeout = host, log, start_timeout, timeout
 
   def __enter__(self) -> "MatchDealer":
-    """Begins to listen; raises a TableError with the port if that is not free."""
-    for port in self.ports:
-      try:
-        server = socket.create_server((self._host, port))
-      except OSError as error:
-        self._open.close()
-        raise TableError(f"port={port} of {self._host} cannot be had: {error}") from None
-      self._servers.append(self._open.enter_context(server))
+    """Begins to listen; raises a TableError with a port that is not free."""
+    taken = f"ports={self.ports} of {self._host} cannot be had"
+    with contextlib.ExitStack() as opened, in_config_errors(taken, OSError, raises=TableError):
+      servers = (socket.create_server((self._host, port)) for port in self.ports)
+      self._servers = [opened.enter_context(server) for server in servers]
+      self._open = opened.pop_all()
     first, second = (server.getsockname()[1] for server in self._servers)
     self.ports = first, second
     return self
@@ -458,24 +352,19 @@ class MatchDealer:
     self._open.close()
 
   def play(self) -> ChipMatchResult:
-    """Plays the match, and returns what the first player won.
-
-    Raises:
-      TableError: a player does not come, goes away, takes too long, or makes no legal move; hands
-        that ended before are in the log.
-    """
+    """Plays the match, and returns what the first player won."""
     end = time.monotonic() + self._start_timeout
     players = [self._greeted(number, end) for number in (0, 1)]
     self._log(f"# players {' '.join(self.names)}")
-    self._log(self._log_head)
-    chips = []
+    deals, chips = self._deals.keywords, []
+    self._log(f"# hands={deals['num_hands']} seed={deals['seed']} duplicate={deals['duplicate']}")
     for hand in self._deals():
       turn = slice(None, None, 1 - 2 * hand.first_seat)
       table, names = self._play_hand(players[turn], hand), self.names[turn]
       self._log(write_log(table, hand.number, (names[0], names[1])))
       chips.append(table.payoffs()[hand.first_seat])
     self._log(f"SCORE:{sum(chips)}|{-sum(chips)}:{'|'.join(self.names)}")
-    return summarise_chips(chips, self.rules, self._duplicate)
+    return summarise_chips(chips, self.rules, deals["duplicate"])
 
   def _greeted(self, number: int, end: float) -> LineStream:
     """Returns the first connection to a player's port that greets; others are closed."""
@@ -512,7 +401,7 @@ class MatchDealer:
     while True:
       while table.due:
         table.apply(next_deal(table, hand.board))
-      states = [str(write_state(table, hand.number, seat_of(self.rules, seat))) for seat in (0, 1)]
+      states = [write_state(table, hand.number, seat_of(self.rules, seat)) for seat in (0, 1)]
       for player, state in zip(players, states):
         player.send(state)
       if table.actor is None:
@@ -524,7 +413,7 @@ class MatchDealer:
           raise TableError(f"{player.name} left")
       answered = f"{player.name} answered {short(answer)} in hand {hand.number}"
       with in_config_errors(answered, ValueError, raises=TableError):
-        said, action = parse_answer(answer)
-        if str(said) != state:
-          raise ValueError(f"it must begin with {short(state)}")
-        table.apply(read_action(action), seat=table.actor)
+        said, _, action = answer.rpartition(":")
+        if said != state:
+          raise ValueError(f"it must be {short(state)}, a colon and an action")
+        table.apply(read_action(action))

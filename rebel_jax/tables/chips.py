@@ -1,11 +1,8 @@
-"""A hand of two-player no-limit hold'em in chips and cards, followed event by event.
-
-No tree is built: what may be bet comes from `games.poker.betting`, so that whole hold'em costs no
-more than a small deck.
-"""
+"""A hand of two-player no-limit hold'em in chips and cards, event by event, without a tree."""
 
 import abc
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -39,23 +36,15 @@ class Call:
 
 
 class RaiseTo(NamedTuple):
-  """The player to act bets or raises.
+  """The player to act bets or raises."""
 
-  Attributes:
-    chips: what the player then has put in since the hand began, blinds included.
-  """
-
-  chips: int
+  chips: int  # that the player then has put in since the hand began, blinds included
 
 
 class Deal(NamedTuple):
-  """The cards of one round are dealt.
+  """The cards of one round are dealt."""
 
-  Attributes:
-    cards: numbers of the deck's cards, in the order in which they lie.
-  """
-
-  cards: Cards
+  cards: Cards  # numbers of the deck's cards, in the order in which they lie
 
 
 Move = Fold | Call | RaiseTo
@@ -64,11 +53,7 @@ Event = Move | Deal
 
 @checked
 def from_blinds(game: Holdem) -> Holdem:
-  """Returns a game of hold'em whose hands begin with the blinds alone: what tables play.
-
-  Raises:
-    ValueError: cards lie on its board at the start, or chips that nobody paid in its pot.
-  """
+  """Returns a game of hold'em whose hands begin with the blinds alone: what tables play."""
   if game.board:
     names = game.deck.names(game.board)
     raise ValueError(f"board={names!r} must be empty: a hand begins with the blinds")
@@ -119,38 +104,22 @@ def make_rules(
 
 
 class ChipTable:
-  """One hand: checks each event and lists the legal next ones.
-
-  Attributes:
-    rules: what is played.
-    events: all so far.
-    state: `[NUM_COLUMNS]` of the betting, as `games.poker.betting` has it.
-    board: cards dealt so far.
-    hole_cards: of both seats; None where they are not known.
-  """
+  """One hand: checks each event and lists the legal next ones."""
 
   @checked
   def __init__(self, rules: Holdem, hole_cards: Sequence[Cards | None] = (None, None)):
-    """Begins a hand.
-
-    Raises:
-      ValueError: hole cards are not two different cards of the deck, or both have one.
-    """
+    """Begins a hand."""
     self.rules = from_blinds(rules)
     self.events: list[Event] = []
     self.board: Cards = ()
-    self.hole_cards: list[Cards | None] = [None, None]
-    self.state = rules.rules.start()
+    self.hole_cards: list[Cards | None] = [None, None]  # None where unknown
+    self.state = rules.rules.start()  # `[NUM_COLUMNS]`
     for seat in (0, 1):
       self.show(seat, hole_cards[seat])
 
   @checked
   def show(self, seat: int, cards: Cards | None) -> None:
-    """Takes note of a seat's hole cards.
-
-    Raises:
-      ValueError: they are not two different cards of the deck, or lie elsewhere.
-    """
+    """Takes note of a seat's hole cards."""
     if cards is None:
       return
     named = self._check_cards("hole_cards", cards, NUM_HOLE_CARDS, but=seat)
@@ -218,42 +187,28 @@ class ChipTable:
   # What comes.
 
   @checked
-  def apply(self, event: Event, *, seat: int | None = None) -> None:
-    """Takes an event.
-
-    Args:
-      event: what happens.
-      seat: whose move it is meant to be; None for the seat to act.
-
-    Raises:
-      ValueError: it cannot happen now.
-    """
+  def apply(self, event: Event) -> None:
+    """Takes an event."""
+    rules, states = self.rules.rules, self.state[None]
     if isinstance(event, Deal):
       self._check_cards("cards", event.cards, self.due[0] if self.due else None)
       self.board = (*self.board, *(int(card) for card in event.cards))
-      self.state = self.rules.rules.next_round(self.state[None])[0]
-    elif isinstance(event, Fold | Call | RaiseTo):
-      self._move(event, seat)
-    else:
+      states = rules.next_round(states)
+    elif not isinstance(event, Fold | Call | RaiseTo):
       raise ValueError(f"event={event!r} must be a Fold, Call, RaiseTo or Deal")
-    self.events.append(event)
-
-  def _move(self, move: Move, seat: int | None) -> None:
-    if self.actor is None:
+    elif self.actor is None:
       why = "the hand is over" if self.is_over else f"{self.due[0]} cards are due"
-      raise ValueError(f"move={move!r} comes where nobody acts: {why}")
-    if seat is not None and seat != self.actor:
-      raise ValueError(f"seat={seat} moves out of turn; seat {self.actor} is to act")
-    rules, states = self.rules.rules, self.state[None]
-    if isinstance(move, Fold):
-      if not self.may_fold:
-        raise ValueError(f"move={move!r} is not legal where there is nothing to call; check")
-      states = rules.fold(states)
-    elif isinstance(move, Call):
+      raise ValueError(f"move={event!r} comes where nobody acts: {why}")
+    elif isinstance(event, RaiseTo):
+      states = rules.raise_to(states, np.array([rules.check_raise(self.state, event.chips)]))
+    elif isinstance(event, Call):
       states = rules.call(states)
+    elif self.may_fold:
+      states = rules.fold(states)
     else:
-      states = rules.raise_to(states, np.array([rules.check_raise(self.state, move.chips)]))
+      raise ValueError(f"move={event!r} is not legal where there is nothing to call; check")
     self.state = states[0]
+    self.events.append(event)
 
   def _check_cards(
     self, field: str, cards: Cards, number: int | None, but: int | None = None
@@ -274,11 +229,7 @@ class ChipTable:
     return named
 
   def payoffs(self) -> tuple[int, int]:
-    """Returns the chips that each seat has won, after the hand.
-
-    Raises:
-      ValueError: the hand is not over, or hands that decide it are not known.
-    """
+    """Returns the chips that each seat has won, after the hand."""
     if not self.is_over:
       raise ValueError(f"events={len(self.events)} have not ended the hand; payoffs come after it")
     lost, loser = min(self.paid), self.folded
@@ -294,10 +245,7 @@ class ChipTable:
 
 
 class ChipPlayer(Protocol):
-  """Anyone who plays hands in chips and cards.
-
-  A player is told of all events, its own moves too.
-  """
+  """Player of hands in chips and cards; it observes all events, its own moves too."""
 
   def start(self, seat: int, hole_cards: Cards) -> None:
     """Begins a hand in `seat`, 0 or 1."""
@@ -310,13 +258,7 @@ class ChipPlayer(Protocol):
 
 
 class Seated(abc.ABC):
-  """A player who follows the hand at a table of its own.
-
-  Attributes:
-    rules: what is played.
-    seat: 0 or 1.
-    table: the hand so far, the other's cards unknown.
-  """
+  """A player who follows the hand at a table of its own."""
 
   @checked
   def __init__(self, rules: Holdem, *, seed: int = 0):
@@ -341,19 +283,12 @@ class Seated(abc.ABC):
 
 
 class Hand(NamedTuple):
-  """What a hand is dealt.
+  """What a hand is dealt."""
 
-  Attributes:
-    number: from 0.
-    first_seat: the seat of the match's first player.
-    hole_cards: of seats 0 and 1.
-    board: all cards that can be dealt.
-  """
-
-  number: int
-  first_seat: int
-  hole_cards: tuple[Cards, Cards]
-  board: Cards
+  number: int  # from 0
+  first_seat: int  # of the match's first player
+  hole_cards: tuple[Cards, Cards]  # of seats 0 and 1
+  board: Cards  # all cards that can be dealt
 
 
 class ChipMatchResult(NamedTuple):
@@ -390,17 +325,7 @@ def summarise_chips(chips: Sequence[int], rules: Holdem, duplicate: bool) -> Chi
 def hands_of(
   rules: Holdem, *, num_hands: int, seed: int = 0, duplicate: bool = False
 ) -> Iterator[Hand]:
-  """Yields what the hands of a match are dealt; players change seats after every hand.
-
-  Args:
-    rules: what is played.
-    num_hands: how many hands; even with `duplicate`.
-    seed: of the cards: the same seed is the same cards, however many hands there are.
-    duplicate: deals every hand twice, so that either player has both seats of it.
-
-  Raises:
-    ValueError: `num_hands` is not allowed.
-  """
+  """Yields the deals of a match's hands; a seed's are the same however many hands there are."""
   check = validation.check_even if duplicate else validation.check_integer
   for number in range(check("num_hands", num_hands)):
     rng = np.random.default_rng([seed, number // 2 if duplicate else number])
@@ -412,26 +337,20 @@ def hands_of(
 @checked
 def next_deal(table: ChipTable, board: Cards) -> Deal:
   """Returns the cards that come next of all those of a hand's board."""
-  if not table.due:
-    raise ValueError(f"board={short(board)} is not looked at where no cards are due")
   start = len(table.board)
-  return Deal(tuple(board[start : start + table.due[0]]))
+  return Deal(tuple(board[start : start + sum(table.due[:1])]))
 
 
 @checked
 def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: Holdem, hand: Hand) -> ChipTable:
-  """Plays one hand between the players of seats 0 and 1, and returns it.
-
-  Raises:
-    ValueError: a player's move is not legal.
-  """
+  """Plays one hand between the players of seats 0 and 1, and returns it."""
   table = ChipTable(rules, hand.hole_cards)
   for seat in (0, 1):
     players[seat].start(seat, hand.hole_cards[seat])
   while not table.is_over:
     actor = table.actor
     event: Event = next_deal(table, hand.board) if actor is None else players[actor].act()
-    table.apply(event, seat=actor)
+    table.apply(event)
     for player in players:
       player.observe(event)
   return table
@@ -466,13 +385,9 @@ def play_chip_match(
 
 
 @checked
-def check_writable(rules: Holdem) -> None:
-  """Checks that PHH has a name for what is played.
-
-  Raises:
-    ValueError: it is not no-limit Texas hold'em with different blinds, the small blind first.
-  """
-  deck = rules.deck
+def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
+  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind."""
+  rules, deck = table.rules, table.rules.deck
   whole = set(deck.ranks) == set(RANKS) and set(deck.suits) == set(SUITS)
   if not whole or rules.deals != (3, 1, 1):
     raise ValueError(
@@ -488,44 +403,24 @@ def check_writable(rules: Holdem) -> None:
       f"paid={rules.rules.paid} with first_to_act={order} must be different blinds, the smaller "
       "first before the flop and the larger after it"
     )
-
-
-@checked
-def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
-  """Returns a hand that has ended as the text of a `.phh` file.
-
-  Player p1 has the big blind, p2 the button.
-
-  Args:
-    table: the hand; all cards known.
-    names: of seats 0 and 1.
-    hand: its number.
-
-  Raises:
-    ValueError: PHH has no name for what is played, the hand goes on, or hole cards are unknown.
-  """
-  rules = table.rules
-  check_writable(rules)
   if None in table.hole_cards:
     raise ValueError(f"hole_cards of seat {table.hole_cards.index(None)} must be known")
   payoffs = table.payoffs()
   seats = [seat_of(rules, place) for place in (0, 1)]
   stacks = [rules.rules.stacks[seat] for seat in seats]
-  lines = [
-    "variant = 'NT'",
-    "antes = [0, 0]",
-    f"blinds_or_straddles = {sorted(rules.rules.paid)}",
-    f"min_bet = {rules.rules.big_blind}",
-    f"starting_stacks = {stacks}",
-    f"actions = {_actions(table)}",
-  ]
-  if hand is not None:
-    lines.append(f"hand = {hand}")
-  if names is not None:
-    lines.append(f"players = [{', '.join(_quoted(names[seat]) for seat in seats)}]")
-  finishing = [stack + payoffs[seat] for stack, seat in zip(stacks, seats)]
-  lines.append(f"finishing_stacks = {finishing}")
-  return "\n".join(lines) + "\n"
+  fields = {
+    "variant": "NT",
+    "antes": [0, 0],
+    "blinds_or_straddles": sorted(rules.rules.paid),
+    "min_bet": rules.rules.big_blind,
+    "starting_stacks": stacks,
+    "actions": _actions(table),
+    "hand": hand,
+    "players": names and [names[seat] for seat in seats],
+    "finishing_stacks": [stack + payoffs[seat] for stack, seat in zip(stacks, seats)],
+  }
+  texts = {name: json.dumps(x, ensure_ascii=False) for name, x in fields.items() if x is not None}
+  return "".join(f"{name} = {text}\n" for name, text in texts.items())  # which is TOML too
 
 
 def _actions(table: ChipTable) -> list[str]:
@@ -550,10 +445,3 @@ def _actions(table: ChipTable) -> list[str]:
         actions.append(f"{player} {'f' if isinstance(event, Fold) else 'cc'}")
     again.apply(event)
   return actions if shown or table.folded is not None else actions + shows
-
-
-def _quoted(text: str) -> str:
-  """Returns a text as TOML writes it."""
-  if not text.isprintable():
-    raise ValueError(f"names={text!r} must be of characters that can be printed")
-  return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

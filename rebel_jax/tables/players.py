@@ -9,8 +9,7 @@ from games import CHANCE, TERMINAL
 from games.arrays import checked
 from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, map_bet
 from games.poker.streets import size_columns_at
-from rebel_jax.agents.agent import make_searcher, searcher_of
-from rebel_jax.agents.belief_agent import StreetSearcher
+from rebel_jax.agents.agent import StreetSearcher, make_searcher, searcher_of
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import ConfigError, in_config_errors
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent
@@ -38,15 +37,11 @@ class SimpleSeat(Seated):
     super().__init__(rules, seed=seed)
     self._wish = opponent(name).wish
 
-  @property
-  def decision(self) -> HoldemDecision:
-    """What the player looks at now."""
+  def act(self) -> Move:
     rules, board, held = self.rules, self.table.board, self.table.hole_cards[self.seat]
     to_come = sum(rules.deals) - len(board)
-    return HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
-
-  def act(self) -> Move:
-    wish = self._wish(self.decision, self.rng)
+    here = HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
+    wish = self._wish(here, self.rng)
     if isinstance(wish, int):
       return RaiseTo(wish)
     return Fold() if wish == "fold" else Call()
@@ -55,11 +50,7 @@ class SimpleSeat(Seated):
 @in_config_errors("game_params")
 @checked
 def rules_of(game_params: dict[str, Any]) -> Holdem:
-  """Returns the rules that a command line's parameters name, by `make_rules`.
-
-  Raises:
-    ConfigError: one is not allowed.
-  """
+  """Returns the rules that a command line's parameters name, by `make_rules`."""
   return make_rules(**game_params)
 
 
@@ -108,11 +99,7 @@ def seat_agent(
   seed: int = 0,
   **settings: Any,
 ) -> Seated:
-  """Returns the agent of a network as a player of hands; `name` it for errors.
-
-  Raises:
-    ConfigError: its game is not hold'em from the blinds, or a setting is not for its searches.
-  """
+  """Returns the agent of a network as a player of hands; `name` it for errors."""
   game = policy.config.make_game()
   timed = searcher_of(policy) is StreetSearcher
   known = (*policy.config.search.agent_options, *["seconds"] * timed)
@@ -134,45 +121,25 @@ def seat_agent(
   return TreePlayer(game, searcher.agent(seed=seed), off_tree=how, seed=seed)
 
 
+# Answers to bets that a tree lacks: `add` puts the bet in the place of the closest of the tree as a
+# share of the pot, and searches the round again, if rounds are made where play leads; `nearest`
+# takes it for the closest, `map` for one of both neighbours at random (`games.poker.map_bet`).
 OFF_TREE = ("add", "nearest", "map")
 
 
 class TreePlayer(Seated):
-  """Lets a `Seat` of a hold'em game from the blinds play in chips.
-
-  A bet that the tree lacks is taken for one that it has. Where the tree's hand has ended or is not
-  the player's turn any more, as after a bet taken for all-in, the player checks and calls: it has
-  put in all that it meant to.
-
-  Attributes:
-    player: who plays the tree's hand.
-    lost: whether the tree's hand no longer follows the one at the table.
-  """
+  """Lets a `Seat` of a hold'em game from the blinds play in chips."""
 
   @checked
   def __init__(self, game: Holdem, player: Any, *, off_tree: str = "nearest", seed: int = 0):
-    """Sits down.
-
-    Args:
-      game: the tree's rules, from the blinds.
-      player: a `Seat` that plays them.
-      off_tree: how the other's bets are answered that the tree lacks. `add` puts the bet in the
-        place of the closest of the tree as a share of the pot, and searches the round again; for
-        players that search rounds made where play leads (`StreetSearcher.with_sizes` is `game`).
-        `nearest` takes it for the closest, `map` for one of both neighbours at random
-        (`games.poker.map_bet`).
-      seed: of that choice.
-
-    Raises:
-      ValueError: the game does not begin with the blinds, or `off_tree` is unknown.
-    """
+    """Lets `player` play the game's tree; `off_tree` says how bets that it lacks are answered."""
     super().__init__(from_blinds(game), seed=seed)
     if off_tree not in OFF_TREE:
       raise ValueError(f"off_tree={off_tree!r} is unknown; known: {', '.join(OFF_TREE)}")
     if off_tree == "add" and not hasattr(player, "search_again"):
       raise ValueError(f"off_tree='add' needs a player that searches each round, not {player!r}")
     self.game, self.player, self.off_tree = game, player, off_tree
-    self.lost = False
+    self.lost = False  # whether the tree's hand no longer follows the one at the table
     self._state = game.initial_state()
     self._answer: tuple[Move, int] | None = None  # the last move, and the tree's action for it
 
@@ -194,6 +161,7 @@ class TreePlayer(Seated):
     self._answer = None
 
   def act(self) -> Move:
+    # Where the tree's hand is over, as after a bet taken for all-in, all is in that was meant.
     if self.lost or self._actor() != self.seat:
       return Call()
     action = int(self.player.act().action)

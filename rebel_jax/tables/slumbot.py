@@ -1,7 +1,6 @@
 """The dialect of Slumbot's public interface, and a player of it over HTTP.
 
-Actions are one string: `k` checks, `c` calls, `f` folds, `bN` bets or raises to N chips *of this
-round*, blinds among them before the flop; `/` stands between rounds. Position 0 has the big blind.
+`k` checks, `c` calls, `f` folds, `bN` raises to N chips *of this round*, `/` stands between rounds.
 """
 
 import http.client
@@ -14,7 +13,7 @@ from typing import Any
 from games.arrays import Player, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config import in_config_errors
-from rebel_jax.tables.acpc import HandFollower, TableError, split_actions, within
+from rebel_jax.tables.acpc import HandFollower, TableError, read_betting, within
 from rebel_jax.tables.chips import (
   Call,
   ChipPlayer,
@@ -23,11 +22,9 @@ from rebel_jax.tables.chips import (
   Move,
   RaiseTo,
   make_rules,
-  next_deal,
   seat_of,
 )
 
-_TOKEN = re.compile(r"k|c|f|b\d{1,10}|/", re.ASCII)
 _MAX_REPLY = 1_000_000  # bytes
 
 
@@ -42,51 +39,23 @@ def write_move(table: ChipTable, move: Move) -> str:
 
 @checked
 def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
-  """Applies the actions of a string to a table at the start of its hand.
+  """Applies the actions of a string to a table at the start of its hand; deals the `board`."""
 
-  Where nobody can bet any more, `/` may be missing; the cards that are there are dealt.
-
-  Args:
-    table: hole cards known as far as they are.
-    text: the actions.
-    board: all cards that lie on the board.
-
-  Raises:
-    ValueError: an action is not legal there, or the cards are too few or too many.
-  """
-  for token in split_actions("action", text, _TOKEN, "k, c, f, bN and /"):
-    if token == "/":
-      if not table.due:
-        raise ValueError(f"action={short(text)} has a / where a round is not over")
-      table.apply(next_deal(table, board))
-    else:
-      table.apply(_read_move(table, token))
-  shown = table.rules.deck.names(board)
-  while len(table.board) < len(board) and table.due:
-    table.apply(next_deal(table, board))
-  if table.due:
-    raise ValueError(f"board={shown!r} lacks cards that are due after action={short(text)}")
-  if len(table.board) < len(board):
-    raise ValueError(f"board={shown!r} has more cards than action={short(text)} has rounds")
-
-
-def _read_move(table: ChipTable, token: str) -> Move:
-  if token == "f":
-    return Fold()
-  if token in "kc":
+  def read(token: str) -> Move:
+    if token == "f":
+      return Fold()
+    if token[0] == "b":
+      return RaiseTo(table.round_began_at + int(token[1:]))
     if table.actor is not None and (token == "c") != table.may_fold:
       raise ValueError(f"action={token!r} must be {'c' if table.may_fold else 'k'} here")
     return Call()
-  return RaiseTo(table.round_began_at + int(token[1:]))
+
+  read_betting(table, "action", text, r"k|c|f|b\d{1,10}", "k, c, f, bN and /", board, read)
 
 
 @checked
 def read_reply(reply: dict[str, Any], rules: Holdem) -> tuple[int, ChipTable]:
-  """Returns the player's seat and the hand that a reply of the server's is of.
-
-  Raises:
-    ValueError: a field is missing or of another kind, or the hand cannot be.
-  """
+  """Returns the player's seat and the hand that a reply of the server's is of."""
   position = _field(reply, "client_pos", int)
   if position not in (0, 1):
     raise ValueError(f"client_pos={short(position)} must be 0 or 1")
@@ -112,11 +81,7 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
 
 @checked
 def check_winnings(table: ChipTable, seat: Player, winnings: Any) -> int:
-  """Returns the server's winnings of `seat`, if the hand can have ended so.
-
-  Raises:
-    ValueError: it cannot.
-  """
+  """Returns the server's winnings of `seat`, if the hand can have ended so."""
   lost = min(table.paid)
   possible = {-lost, 0, lost}
   if table.folded is not None or None not in table.hole_cards:
@@ -129,12 +94,7 @@ def check_winnings(table: ChipTable, seat: Player, winnings: Any) -> int:
 
 
 class SlumbotClient:
-  """Plays hands with a server that speaks Slumbot's interface.
-
-  Attributes:
-    host: such as `http://127.0.0.1:8080`.
-    token: of the session; the server gives one, and later ones replace it.
-  """
+  """Plays hands with a server that speaks Slumbot's interface."""
 
   @checked
   def __init__(
@@ -154,19 +114,11 @@ class SlumbotClient:
 
   @checked
   def play(self, num_hands: int) -> list[int]:
-    """Plays hands, and returns the chips won in each.
-
-    Raises:
-      TableError: as `play_hand`.
-    """
+    """Plays hands, and returns the chips won in each."""
     return [self.play_hand() for _ in range(num_hands)]
 
   def play_hand(self) -> int:
-    """Plays one hand, and returns the chips won.
-
-    Raises:
-      TableError: the server cannot be reached, is too slow, refuses, or sends what cannot be.
-    """
+    """Plays one hand, and returns the chips won."""
     follower = HandFollower(self.player, self.rules)
     reply = self._post("/api/new_hand", {} if self.token is None else {"token": self.token})
     while True:

@@ -1,9 +1,7 @@
-"""Self-play by chains of growing searches, and the lanes that solve what they asked (section 3.3).
+"""Self-play by chains of growing searches, and lanes that solve their questions (section 3.3).
 
-Half of the lanes play: at each decision they search from what the same player's last search left.
-Some of the questions that their searches asked the network enter a queue, and the other lanes solve
-those, without a gadget, for the network to learn from (Player of Games, algorithm 2). In games of
-perfect information outcomes may be learned too, as in AlphaZero (section 3.4, table 3).
+Half of the lanes play; some of the questions that their searches ask the network enter a queue,
+which other lanes solve without a gadget (Player of Games, algorithm 2).
 """
 
 import dataclasses
@@ -52,86 +50,48 @@ class Trail(NamedTuple):
 
 
 class ChainLanes(NamedTuple):
-  """The states of `B` games of self-play, and what waits to be solved.
+  """The states of `B` games of self-play, and the questions that wait to be solved."""
 
-  Attributes:
-    standing: `[B, ...]` where the games stand.
-    moves: `[B]` how many were made in each game.
-    left: `[B, P, ...]` by each player's last search of the game; None in games of perfect
-      information, where a search owes nothing to those before it.
-    plays_on: `[B]` bool, in which nobody resigns; None where nobody does anyway.
-    trail: of the moves made; None where outcomes are not learned.
-    waiting: questions, of which `taken` `[]` were taken out.
-    taken: see `waiting`.
-  """
-
-  standing: Standing
-  moves: jax.Array
+  standing: Standing  # `[B, ...]` nodes of the games
+  moves: jax.Array  # `[B]` made in each game
+  # `[B, P, ...]` of each player's last search; None in games of perfect information
   left: Left | None
-  plays_on: jax.Array | None
-  trail: Trail | None
-  waiting: replays.Replay
-  taken: jax.Array
+  plays_on: jax.Array | None  # `[B]` bool, in which no player resigns; None where none does anyway
+  trail: Trail | None  # of the moves made; None where outcomes are not learned
+  waiting: replays.Replay  # a queue of questions
+  taken: jax.Array  # `[]` questions taken out of it
 
 
 class Solved(NamedTuple):
-  """Examples of what searches made of public belief states, the mover's rows first.
+  """Examples of the results of searches at `E` public belief states, the mover's rows first."""
 
-  Attributes:
-    features: `[E, F]` as the mover sees them.
-    beliefs: `[E, 2 * H]`.
-    values: `[E, P, H]` mean expected payoffs.
-    value_weight: `[E, P, H]` 1 where there is a value.
-    policy: `[E, M, H]` of the mover, by move and the infostate from which it is made.
-    comes_from: `[E, M, H]` that infostate; -1 where there is no such move.
-    policy_weight: `[E, H]` 1 where the mover has a policy.
-  """
-
-  features: Any  # [E, F]
-  beliefs: Any  # [E, 2 * H]
-  values: Any  # [E, P, H]
-  value_weight: Any  # [E, P, H]
-  policy: Any  # [E, M, H]
-  comes_from: Any  # [E, M, H]
-  policy_weight: Any  # [E, H]
+  features: Any  # `[E, F]` as the mover sees them
+  beliefs: Any  # `[E, 2 * H]`
+  values: Any  # `[E, P, H]` mean expected payoffs
+  value_weight: Any  # `[E, P, H]` 1 where there is a value
+  policy: Any  # `[E, M, H]` of the mover, by move and the infostate from which it is made
+  comes_from: Any  # `[E, M, H]` that infostate; -1 where there is no such move
+  policy_weight: Any  # `[E, H]` 1 where the mover has a policy
 
 
 @dataclasses.dataclass(frozen=True)
 class ChainPlay:
-  """Settings of self-play by chains of growing searches, all static; its table is a `Ground`.
+  """Settings of self-play by chains of growing searches, all static; its table is a `Ground`."""
 
-  Attributes:
-    search: of both kinds of lanes.
-    network: what searches ask.
-    num_lanes: B, games side by side.
-    num_solvers: questions solved in a step.
-    query_share: of the searches of play, how many leave a question to solve, on average.
-    recursive_share: the same of the searches that solve questions.
-    exploration: probability of a uniform move.
-    td1_share: of the decisions of games that ended by the rules, how many are learned.
-    most_moves: T, decisions of a game that are kept until its end.
-    greedy_after: moves of a game after which the likeliest are made; 0 for never.
-    resign_below: share of the largest payoff; who expects to lose more resigns; 0 for never.
-    never_resign: share of games in which nobody does.
-  """
-
-  search: GTCFR
-  network: StateFunction
-  num_lanes: int
-  num_solvers: int
+  search: GTCFR  # of both kinds of lanes
+  network: StateFunction  # that searches evaluate
+  num_lanes: int  # B, games side by side
+  num_solvers: int  # questions solved in a step
+  # of the searches of play, how many leave a question to solve, on average
   query_share: float = 0.9
-  recursive_share: float = 0.1
-  exploration: float = 0.1
-  td1_share: float = 0.0
-  most_moves: int = 1
-  greedy_after: int = 0
+  recursive_share: float = 0.1  # the same of the searches that solve questions
+  exploration: float = 0.1  # probability of a uniform move
+  td1_share: float = 0.0  # of the decisions of games that ended by the rules, how many are learned
+  most_moves: int = 1  # T, decisions of a game that are kept until its end
+  greedy_after: int = 0  # moves of a game after which the likeliest are made; 0 for never
+  # share of the largest payoff; who expects to lose more resigns; 0 for never
   resign_below: float = 0.0
-  never_resign: float = 0.0
-
-  @property
-  def num_waiting(self) -> int:
-    """Questions that the queue has room for; the newest overwrite the oldest."""
-    return 8 * self.num_lanes
+  never_resign: float = 0.0  # share of games in which no player does
 
   def most_examples(self, table: Ground, target: Any) -> int:
     """Returns how many examples of the target a step makes at most."""
@@ -159,7 +119,7 @@ class ChainPlay:
       left=left,
       plays_on=self._plays_on(key) if self.resign_below else None,
       trail=trail,
-      waiting=replays.make_replay(_first_question(rules), self.num_waiting),
+      waiting=replays.make_replay(_first_question(rules), 8 * number),
       taken=jnp.zeros((), jnp.int32),
     )
 
@@ -312,15 +272,7 @@ def examples(
   values: jax.Array,
   counts: jax.Array,
 ) -> Solved:
-  """Returns public belief states as examples.
-
-  Args:
-    rules: of the game.
-    asked: `[E, ...]` the states.
-    policy: `[E, M, H]` of the movers.
-    values: `[E, P, H]` player 0's first.
-    counts: `[E, P, H]` where there is a value.
-  """
+  """Returns solved public belief states as examples, values `[E, P, H]` player 0's first."""
   (state, possible), beliefs = asked
   mover = rules.actor(state)
   seen = [rules.features(state, player) for player in (0, 1)]

@@ -269,7 +269,7 @@ class DeepTrainer(Trainer):
         samples = samples._replace(weight=samples.weight * (state.step + 1))
         replay[name] = replays.add_evenly(replay[name], add_key, samples, there)
       fresh = target.init(jax.random.fold_in(shared, player))
-      start = with_decay_steps(target.learner.optimizer().init(fresh), self.learn_steps)
+      start = with_decay_steps(target.optimizer().init(fresh), self.learn_steps)
       learned = self.learn(target, table, (fresh, start, nothing()), replay[target.name], learn_key)
       params[target.name], optimizer[target.name], means[target.name] = learned
     learned = (params["average"], optimizer["average"], nothing())

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -25,82 +24,48 @@ PER_DEVICE = ("lanes", "replay", "keys")
 
 
 class TrainState(NamedTuple):
-  """Everything that changes during training.
+  """Everything that changes during training; parts in `PER_DEVICE` have a leading axis `[D]`."""
 
-  What `PER_DEVICE` names has a leading axis `[D]` over devices; the rest is the same on all.
-
-  Attributes:
-    params, optimizer_state: by target's name.
-    lanes, keys: each device's.
-    replay: each device's buffers, by target's name.
-    step: `[]` self-play steps taken.
-    solves: `[]` subgames solved, all devices together.
-  """
-
-  params: dict[str, Any]
-  optimizer_state: dict[str, Any]
+  params: dict[str, Any]  # by target's name
+  optimizer_state: dict[str, Any]  # by target's name
   lanes: Any
-  replay: dict[str, replays.Replay]
+  replay: dict[str, replays.Replay]  # buffers by target's name
   keys: jax.Array
-  step: jax.Array
-  solves: jax.Array
+  step: jax.Array  # `[]` self-play steps taken
+  solves: jax.Array  # `[]` subgames solved, all devices together
 
 
 class Report(NamedTuple):
-  """What each step of a call of `Trainer.run` measured: `[MOST_STEPS]`, zero beyond its steps.
+  """Measures of each step of a call of `Trainer.run`: `[MOST_STEPS]`, zero beyond its steps."""
 
-  Attributes:
-    learned: by target's name, over the gradient steps of each step, zero where there were none.
-    held_out: by target's name, where it says so, the loss on each step's own examples before they
-      enter the buffer: the network has never been trained on them.
-    solves: subgames solved a step.
-    rows: leaves evaluated an iteration.
-  """
-
-  learned: dict[str, LearnerStats]
-  held_out: dict[str, jax.Array]
-  solves: jax.Array
-  rows: jax.Array
+  learned: dict[str, LearnerStats]  # by target's name, means over the gradient steps
+  held_out: dict[str, jax.Array]  # losses on each step's own examples before they enter the buffer
+  solves: jax.Array  # subgames solved a step
+  rows: jax.Array  # leaves evaluated an iteration
 
 
 @dataclasses.dataclass(frozen=True)
 class Trainer:
-  """Settings of the loop, all static.
+  """Settings of the loop, all static."""
 
-  Attributes:
-    self_play: how, on one device.
-    targets: what is learned.
-    buffer_size: examples of each target kept on each device.
-    learn_steps: gradient steps after each self-play step.
-    per_solve: instead of it, gradient steps for each subgame that was solved, where steps solve
-      more or fewer of them; `learn_steps` is what they come to about.
-    min_solves: subgames to solve before learning starts, all devices together.
-  """
-
-  self_play: SelfPlay | ChainPlay
+  self_play: SelfPlay | ChainPlay  # of one device
   targets: tuple[Target, ...]
-  buffer_size: int
-  learn_steps: int
-  min_solves: int
+  buffer_size: int  # examples of each target kept on each device
+  learn_steps: int  # gradient steps after each self-play step
+  min_solves: int  # subgames to solve before learning starts, all devices together
+  # instead of `learn_steps`, gradient steps for each subgame solved; 0 for those
   per_solve: float = 0.0
+  # of the whole run; not compared: a new optimizer's state alone depends on it
+  decay_steps: int = dataclasses.field(default=1, compare=False)
 
   def init(self, table: Any, seed: int, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
-    state = _compile_init(self, mesh)(table, np.uint32(seed))
-    decays = {
-      t.name: with_decay_steps(state.optimizer_state[t.name], t.learner.decay_steps)
-      for t in self.targets
-    }
-    return state._replace(optimizer_state=decays)
+    return with_decay_steps(_compile_init(self, mesh)(table, np.uint32(seed)), self.decay_steps)
 
   def run(
     self, table: Any, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
-    """Takes `num_steps` steps; `state` is donated. One program serves every number.
-
-    Raises:
-      ValueError: they are more than `MOST_STEPS`.
-    """
+    """Takes `num_steps` steps, at most `MOST_STEPS`, by one program; `state` is donated."""
     if num_steps > MOST_STEPS:
       raise ValueError(f"num_steps={num_steps} must be at most {MOST_STEPS}")
     work = self.work(table, mesh) if is_concrete(state) else Work.PLAIN
@@ -113,7 +78,7 @@ class Trainer:
 
   def share(self, target: Target) -> int:
     """Returns how many examples of a gradient step are one device's."""
-    return target.learner.batch_size // jax.lax.psum(1, DEVICES)
+    return target.learning.batch_size // jax.lax.psum(1, DEVICES)
 
   def step(self, table: Any, state: TrainState) -> tuple[TrainState, Report]:
     """Takes a step on one device: generates, stores and learns."""
@@ -211,7 +176,7 @@ def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> Tr
   }
   return TrainState(
     params=params,
-    optimizer_state={t.name: t.learner.optimizer().init(params[t.name]) for t in trainer.targets},
+    optimizer_state={t.name: t.optimizer().init(params[t.name]) for t in trainer.targets},
     lanes=jax.vmap(functools.partial(trainer.self_play.init, table))(lane_keys),
     replay=jax.tree.map(lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), replay),
     keys=jax.random.split(play_key, num_devices),
@@ -269,11 +234,7 @@ def learn_once(
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:
-  """Returns a mesh over the first `num_devices` devices of all processes, or all of them.
-
-  Raises:
-    ValueError: there are fewer devices.
-  """
+  """Returns a mesh over the first `num_devices` devices of all processes; all of them for None."""
   devices = jax.devices()
   if num_devices is not None:
     if not 0 < num_devices <= len(devices):
@@ -288,12 +249,7 @@ def make_mesh(num_devices: int | None = None) -> Mesh:
 
 
 def saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
-  """Returns arrays of the host of the shapes that a state has on `num_devices`.
-
-  Args:
-    state: fields of a `TrainState`, as training goes on with them.
-    num_devices: on which it was saved.
-  """
+  """Returns arrays of the host of the shapes that a state, by field, has on `num_devices`."""
 
   def shape(name: str, x: Any) -> tuple[int, ...]:
     if name not in PER_DEVICE:
@@ -311,74 +267,40 @@ def saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
 
 def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
   """Shards a state over `num_devices`: lanes, keys and every buffer."""
-  kinds: dict[type, Callable[[Any, int], Any]] = {
-    Lanes: redistribute_lanes,
-    ChainLanes: redistribute_growing,
-    replays.Replay: redistribute_replay,
+  return state | {
+    "lanes": redistribute_lanes(state["lanes"], num_devices) if state["lanes"] else (),
+    "replay": {name: redistribute_replay(x, num_devices) for name, x in state["replay"].items()},
+    "keys": redistribute_keys(state["keys"], num_devices),
   }
-  dealt = jax.tree.map(
-    lambda part: kinds[type(part)](part, num_devices) if type(part) in kinds else part,
-    state,
-    is_leaf=lambda part: type(part) in kinds,
-  )
-  return dealt | {"keys": redistribute_keys(state["keys"], num_devices)}
 
 
-def _dealt(x: np.ndarray, num_devices: int) -> np.ndarray:
-  """Returns `x` `[D, B, ...]`, one of each device after the other, for `num_devices`."""
-  return x.swapaxes(0, 1).reshape(-1, num_devices, *x.shape[2:]).swapaxes(0, 1)
-
-
-def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
-  """Deals the games of self-play out over `num_devices`, the longest waiting first.
-
-  Args:
-    lanes: of all devices, arrays `[D, B, ...]` and `turn` `[D]`.
-    num_devices: must divide the number of all lanes.
-
-  Returns:
-    The same games, served in an order in which none waits longer than before: each device's from
-    its `turn` on, one of each device after the other.
-  """
+def redistribute_lanes(lanes: Lanes | ChainLanes, num_devices: int) -> Any:
+  """Deals games, arrays `[D, B, ...]`, and questions out over `num_devices`."""
+  # The longest waiting first: each device's from its `turn` on, one of each device after the other,
+  # so none waits longer.
+  if isinstance(lanes, Lanes):
+    turn = np.asarray(lanes.turn)
+    rest: dict[str, Any] = {"turn": np.zeros(num_devices, turn.dtype)}
+  else:
+    added = np.asarray(lanes.waiting.added)
+    turn, capacity = np.zeros_like(added), jax.tree.leaves(lanes.waiting.examples)[0].shape[1]
+    first = np.maximum(np.asarray(lanes.taken), added - capacity)
+    waiting = redistribute_replay(lanes.waiting, num_devices, first)
+    rest = {"waiting": waiting, "taken": np.zeros(num_devices, added.dtype)}
 
   def deal(x: Any) -> np.ndarray:
-    rows = zip(np.asarray(x), lanes.turn)
-    return _dealt(np.stack([np.roll(part, -int(turn), axis=0) for part, turn in rows]), num_devices)
+    x = np.stack([np.roll(part, -i, axis=0) for part, i in zip(np.asarray(x), turn)])
+    return x.swapaxes(0, 1).reshape(-1, num_devices, *x.shape[2:]).swapaxes(0, 1)
 
-  turn: Any = np.zeros(num_devices, np.asarray(lanes.turn).dtype)
-  return lanes._replace(
-    roots=jax.tree.map(deal, lanes.roots), beliefs=jax.tree.map(deal, lanes.beliefs), turn=turn
-  )
-
-
-def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
-  """Deals the games and the questions that wait out over `num_devices`; arguments as above."""
-
-  added = np.asarray(lanes.waiting.added)
-  capacity = jax.tree.leaves(lanes.waiting.examples)[0].shape[1]
-  first = np.maximum(np.asarray(lanes.taken), added - capacity)
-  queue: dict[str, Any] = {
-    "waiting": redistribute_replay(lanes.waiting, num_devices, first),
-    "taken": np.zeros(num_devices, added.dtype),
-  }
-  games = {name: part for name, part in lanes._asdict().items() if name not in queue}
-  games = jax.tree.map(lambda x: _dealt(np.asarray(x), num_devices), games)
-  return lanes._replace(**games, **queue)
+  games = {name: part for name, part in lanes._asdict().items() if name not in rest}
+  return lanes._replace(**jax.tree.map(deal, games), **rest)
 
 
 def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0) -> replays.Replay:
-  """Deals the examples of all devices' buffers out over `num_devices`, by age.
-
-  Args:
-    replay: of all devices, arrays `[D, C, ...]` and `added` `[D]`.
-    num_devices: must divide the capacity of all buffers together.
-    first: which of those added is the oldest to deal out, `[D]`.
-
-  Returns:
-    Buffers that hold the same examples, as many in each, give or take one, each in the order of
-    their age. The sum of `added` is kept, unless some buffers were overwriting and others not yet
-    full: then room may be left, and what was overwritten is no longer counted.
-  """
+  """Deals the examples of all devices' buffers, `[D, C, ...]`, out over `num_devices`, by age."""
+  # `first` `[D]`: number of the oldest to deal out. The sum of `added` is kept, unless some buffers
+  # were overwriting and others not yet full: then room may be left, and what was overwritten is no
+  # longer counted.
   added = np.asarray(replay.added)
   capacity = jax.tree.leaves(replay.examples)[0].shape[1]
   sizes = np.minimum(added - first, capacity)

@@ -1,10 +1,6 @@
-"""A circular buffer of training examples that lives on the device, and a queue of questions.
+"""A circular buffer of examples on the device, and a queue of questions (PoG, section 3.4.2).
 
-A queue is a `Replay` of questions that searches asked a network, which other searches solve (Player
-of Games, section 3.4.2), and how many were taken out of it: the newest overwrite the oldest.
-
-Rows of at least a thousand numbers, such as beliefs over the 1,326 hands of hold'em, are kept in 16
-bits, each with a scale of its own; what is sampled has the type that was added.
+Rows of a thousand numbers or more are kept in 16 bits, each with a scale of its own.
 """
 
 from typing import Any, NamedTuple
@@ -20,15 +16,10 @@ _LONG = 1_000
 
 
 class Replay(NamedTuple):
-  """A circular buffer of `capacity` examples.
+  """A circular buffer of `capacity` examples; the newest overwrite the oldest."""
 
-  Attributes:
-    examples: arrays `[capacity, ...]`, or `Half` of them.
-    added: `[]` how many examples were ever added; the newest overwrite the oldest.
-  """
-
-  examples: Any
-  added: jax.Array
+  examples: Any  # arrays `[capacity, ...]`, or `Half` of them
+  added: jax.Array  # `[]` examples ever added
 
   @property
   def capacity(self) -> int:
@@ -54,16 +45,11 @@ def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:
   packed = jax.tree.map(lambda x: to_half(x) if _is_long(x) else x, examples)
   chex.assert_trees_all_equal_dtypes(replay.examples, packed)
   slot = (replay.added + (jnp.cumsum(valid, dtype=jnp.int32) - 1)) % replay.capacity
-  slot = jnp.where(valid, slot, replay.capacity)  # out of range: dropped
-  stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, packed)
-  return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
+  return _stored(replay, jnp.where(valid, slot, replay.capacity), packed, valid)
 
 
 def add_evenly(replay: Replay, key: jax.Array, examples: Any, valid: jax.Array) -> Replay:
-  """Adds those of `examples` that `valid` `[E]` marks by reservoir sampling (Vitter 1985).
-
-  Of all n that were ever added each is in the buffer with probability `capacity / n`.
-  """
+  """Adds those of `examples` that `valid` `[E]` marks by reservoir sampling (Vitter 1985)."""
   number = replay.added + jnp.cumsum(valid, dtype=jnp.int32) - 1  # added before each of them
   drawn = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 0) + 1)
   slot = jnp.where(number < replay.capacity, number, drawn)
@@ -71,6 +57,11 @@ def add_evenly(replay: Replay, key: jax.Array, examples: Any, valid: jax.Array) 
   order = jnp.arange(len(valid), dtype=jnp.int32)  # of those for one slot the newest stays
   newest = jnp.full(replay.capacity + 1, -1, jnp.int32).at[slot].max(order)
   slot = jnp.where(newest[slot] == order, slot, replay.capacity)
+  return _stored(replay, slot, examples, valid)
+
+
+def _stored(replay: Replay, slot: jax.Array, examples: Any, valid: jax.Array) -> Replay:
+  """Writes examples into slots `[E]`, none into the one that equals the capacity."""
   stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, examples)
   return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
 
@@ -92,16 +83,7 @@ def _is_long(x: Any) -> bool:
 
 
 def take(waiting: Replay, taken: jax.Array, number: int) -> tuple[Any, jax.Array, jax.Array]:
-  """Takes questions out of the queue, the longest waiting first.
-
-  Args:
-    waiting: the queue.
-    taken: `[]` how many were taken before.
-    number: S, how many to take, if there are.
-
-  Returns:
-    Questions `[S, ...]`, which of them there are `[S]`, and how many were taken then.
-  """
+  """Takes S questions out, the oldest first: `[S, ...]`, which exist `[S]`, and all taken."""
   first = jnp.maximum(taken, waiting.added - waiting.capacity)
   places = first + jnp.arange(number, dtype=first.dtype)
   asked = at(waiting, places % waiting.capacity)
@@ -111,17 +93,9 @@ def take(waiting: Replay, taken: jax.Array, number: int) -> tuple[Any, jax.Array
 def choose(
   key: jax.Array, there: jax.Array, active: jax.Array, shares: tuple[float, float]
 ) -> jax.Array:
-  """Chooses which searches leave a question: as many as the shares say, if there are.
-
-  Args:
-    key: a random key.
-    there: `[B + S]` which searches have asked anything, those of play first.
-    active: `[S]` which of the others there were.
-    shares: of the searches of play, and of the others.
-
-  Returns:
-    `[B + S]` bool.
-  """
+  """Chooses searches that leave a question, by the shares of play and of others: `[B + S]`."""
+  # `there` `[B + S]`: which searches asked anything, those of play first; `active` `[S]`: which
+  # of the others exist.
   lanes = len(there) - len(active)
   play, solve, round_key = *jnp.split(there, [lanes]), jax.random.fold_in(key, 1)
   up = jax.random.uniform(round_key, (2,))

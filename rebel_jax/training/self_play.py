@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from games import PADDING, Array, PublicTree
 from solvers import Algorithm, LeafValues
-from solvers.algorithms.regret_rules import Exponent
 from solvers.search import (
   Roots,
   SearchPolicy,
@@ -31,41 +30,28 @@ from solvers.xla import Work
 # Entries of a table. With all 1,128 hands of a turn endgame tables cost more than the network does,
 # and compiling them for a network takes too long; with the 91 of a deck of 18 cards it pays.
 LARGE = 2**14
+# Probability of a uniform move by the one player that explores, as in the paper.
+EXPLORATION = 0.25
 
 
 class Lanes(NamedTuple):
-  """The states of `B` games of self-play.
+  """The states of `B` games of self-play."""
 
-  Attributes:
-    roots: `[B]` the subgames to be solved next; what a root is, `Subgames` decides.
-    beliefs: `[B, P, H]` PBS there.
-    turn: `[]` lane that is served first in the next step.
-  """
-
-  roots: Roots
-  beliefs: jax.Array
-  turn: jax.Array
+  roots: Roots  # `[B]` of the subgames to be solved next, as `Subgames` numbers them
+  beliefs: jax.Array  # `[B, P, H]` PBS at the roots
+  turn: jax.Array  # `[]` lane that is served first in the next step
 
 
 @dataclasses.dataclass(frozen=True)
 class ServedStage:
-  """Settings of self-play at one stage of a game; static.
+  """Settings of self-play at one stage of a game; static."""
 
-  Attributes:
-    num_rows: leaves evaluated at a time, all lanes together; lanes whose leaves do not fit wait
-      for the next step.
-    capacity: lanes searched at a time, so that a stage where few stand costs little; others wait.
-    decides: whether a player moves in any of its subgames; if not, as where cards are dealt, one
-      evaluation of the leaves is all there is to solve.
-    served: whether lanes may stand there: none do at the start of the game if it is searched apart.
-    piece: lanes searched at once, one such group after another and only as many as hold lanes: on
-      a CPU the capacity that is left costs nothing, and a group's tables fit a cache. None for all.
-  """
-
-  num_rows: int
+  num_rows: int  # leaves evaluated at a time; lanes whose leaves do not fit wait for the next step
+  # lanes searched at a time, so that a stage where few stand costs little; others wait
   capacity: int
-  decides: bool = True
-  served: bool = True
+  served: bool = True  # whether lanes may stand at it: none do at a start that is searched apart
+  # lanes searched at once, one group after another and only as many as hold lanes: on a CPU the
+  # capacity that is left costs nothing, and a group's tables fit a cache. None for all
   piece: int | None = None
 
   def in_place(self, num_lanes: int) -> bool:
@@ -75,42 +61,21 @@ class ServedStage:
 
 @dataclasses.dataclass(frozen=True)
 class SelfPlay:
-  """Settings of self-play, all static.
+  """Settings of ReBeL's self-play, all static."""
 
-  Attributes:
-    algorithm: what solves the subgames.
-    num_iterations: of each solve; one player's update is one.
-    stop_exponent: the stopping iteration is drawn with weights `(j + 1) ** stop_exponent`.
-    exploration: probability of a uniform move by the player that explores.
-    num_lanes: B, games side by side.
-    layers: how each stage is served, in their order.
-    leaf_values: what searches ask at leaves.
-    policy: a policy network that searches start from; None for uniform.
-    level_values: whether targets are shifted to the average policies' values of the PBS
-      (`solvers.search.batch`).
-    share_start: whether one search of the game's start serves all lanes that begin a new game
-      (`solvers.search.starts`); else each lane searches it by itself.
-    num_starts: number of starts that are searched each step where games start in many ways, others
-      every step.
-    play_on: probability that a game which would end within a subgame goes on at one of its leaves,
-      drawn by how likely play comes there.
-    random_beliefs: control: each subgame is solved at random beliefs instead of those that
-      play led to (ReBeL, Figure 2).
-  """
-
-  algorithm: Algorithm
-  num_iterations: int
-  stop_exponent: Exponent
-  exploration: float
-  num_lanes: int
-  layers: tuple[ServedStage, ...]
-  leaf_values: LeafValues
-  policy: SearchPolicy | None = None
+  algorithm: Algorithm  # solves the subgames
+  num_iterations: int  # of each solve; one player's update is one
+  num_lanes: int  # B, games side by side
+  layers: tuple[ServedStage, ...]  # how each stage is served, in their order
+  leaf_values: LeafValues  # of the leaves of searches
+  policy: SearchPolicy | None = None  # a policy network that searches start from; None for uniform
+  # targets are shifted to the average policies' values (`solvers.search.batch`)
   level_values: bool = False
-  share_start: bool = False
-  num_starts: int = 1
+  share_start: bool = False  # one search of the game's start serves all lanes that begin a new game
+  num_starts: int = 1  # starts that are searched each step where games start in many ways
+  # probability that a game which would end within a subgame goes on at one of its leaves
   play_on: float = 0.0
-  random_beliefs: bool = False
+  random_beliefs: bool = False  # control: solves at random beliefs (ReBeL, Figure 2)
 
   def init(self, table: Subgames, key: jax.Array) -> Lanes:
     """Returns lanes that all stand at the start of a game, drawn where there are several."""
@@ -118,19 +83,11 @@ class SelfPlay:
     return Lanes(roots, table.prior(roots), jnp.zeros((), jnp.int32))
 
   def step(self, table: Subgames, lanes: Lanes, params: Any, key: jax.Array) -> "Played":
-    """Solves the subgames that the lanes are in and moves each lane on to a sampled leaf.
-
-    Stages are served in turn, so that a lane plays from the first to the last of them in one step.
-
-    Args:
-      table: subgames of the game.
-      lanes: where the games stand.
-      params: the networks' parameters.
-      key: consumed.
-    """
+    """Solves the subgames that the lanes are in and moves each lane on to a sampled leaf."""
+    # Stages are served in turn: a lane plays from the first to the last of them in one step.
     begins = shared_starts(table, self, key)
     first = self.layers[0]
-    alike = len(table.stages) == 1 and first.served and first.decides
+    alike = len(table.stages) == 1 and first.served and table.stages[0].decides
     # One batch of searches holds the lanes and the starts that they share.
     beside = begins is not None and alike and first.in_place(self.num_lanes)
     starts, searched = None, list[Searched]()
@@ -166,50 +123,31 @@ class SelfPlay:
 
 
 class SelfPlayStats(NamedTuple):
-  """Counts of one step.
+  """Counts of one step."""
 
-  Attributes:
-    solves: subgames solved.
-    rows: leaves evaluated in each iteration.
-    asked: rows of all iterations that the network was asked for, in floating point.
-  """
-
-  solves: jax.Array
-  rows: jax.Array
-  asked: jax.Array
+  solves: jax.Array  # subgames solved
+  rows: jax.Array  # leaves evaluated in each iteration
+  asked: jax.Array  # rows of all iterations that the network answered, in floating point
 
 
 class Searched(NamedTuple):
-  """A batch of `C` searches of one stage, as training targets see it.
+  """A batch of `C` searches of one stage, as training targets see it."""
 
-  Attributes:
-    trees: of the subgames, stacked.
-    node_features: `[C, N, F]` see `Stage.features_at`; None where nobody asked for them.
-    beliefs: `[C, P, H]` PBS at the roots.
-    active: `[C]` bool; arrays of other searches are meaningless.
-    average_policy: for each level `[C, n, H]`; None at stages where no player decides.
-    result: of the searches; None for starts that lanes share.
-  """
-
-  trees: PublicTree
+  trees: PublicTree  # of the subgames, stacked
+  # `[C, N, F]`, `Stage.features_at`; None where no target needs them
   node_features: jax.Array | None
-  beliefs: Array
-  active: jax.Array
+  beliefs: Array  # `[C, P, H]` PBS at the roots
+  active: jax.Array  # `[C]` bool; arrays of other searches are meaningless
+  # for each level `[C, n, H]`; None at stages where no player decides
   average_policy: Levels | None
-  result: SearchResult | None
+  result: SearchResult | None  # of the searches; None for starts that lanes share
 
 
 class Played(NamedTuple):
-  """Results of one step of self-play.
+  """Results of one step of self-play."""
 
-  Attributes:
-    lanes: after the step.
-    searched: the shared starts, if any, then the lanes of each stage that is served; of growing
-      searches the questions that were solved.
-    stats: counts.
-  """
-
-  lanes: Any
+  lanes: Any  # after the step
+  # the shared starts, if any, then the lanes of each stage; or solved questions
   searched: tuple[Any, ...]
   stats: SelfPlayStats
 
@@ -232,19 +170,18 @@ def _serve(
   params: Any,
   key: jax.Array,
 ) -> Played:
-  """Serves lanes that stand at one stage, as many as there is room for; see `SelfPlay.step`.
-
-  Without `starts` the searches of `begins` `[S]` are in one batch with those of the lanes, behind
-  them: one loop to compile, and hardly more kernels than the lanes have alone.
-  """
+  """Serves lanes at one stage, as many as there is room for; see `SelfPlay.step`."""
+  # Without `starts` the searches of `begins` `[S]` are in one batch with those of the lanes, behind
+  # them: one loop to compile, and hardly more kernels than the lanes have alone.
   stop_key, explorer_key, leaf_key, belief_key, start_key = jax.random.split(key, 5)
   chosen, active = choose_lanes(stage, layer, lanes)
   at = lanes if starts is None else starts
   here, new = (jax.tree.map(lambda x: x[chosen], (x.roots, x.beliefs)) for x in (lanes, at))
   shape = (layer.capacity,)
   algorithm = settings.algorithm
-  num_iterations = settings.num_iterations if layer.decides else 2  # one question about each player
-  stop = sample_stop(stop_key, shape, num_iterations, settings.stop_exponent, algorithm.head_start)
+  # Where only cards are dealt, one question about each player is all there is to solve.
+  num_iterations = settings.num_iterations if stage.decides else 2
+  stop = sample_stop(stop_key, shape, num_iterations, algorithm.averaging, algorithm.head_start)
   explorer = jax.random.bernoulli(explorer_key, shape=shape).astype(jnp.int32)
   keys = jax.random.split(leaf_key, layer.capacity), jax.random.split(belief_key, layer.capacity)
 
@@ -263,14 +200,14 @@ def _serve(
       behind = jnp.asarray(trees.prior)[size:], jnp.ones(more, bool), jnp.zeros(more, stop.dtype)
       beliefs, active, stop = map(jnp.concatenate, zip((beliefs, active, stop), behind))
     initial = None
-    if layer.decides and settings.policy is not None:
+    if stage.decides and settings.policy is not None:
       initial = settings.policy.start(trees, node_features, beliefs, params)
     result = search_batch(
       trees,
       beliefs,
       stop,
       num_iterations,
-      algorithm=algorithm if layer.decides else None,
+      algorithm=algorithm if stage.decides else None,
       leaf_values=settings.leaf_values,
       params=params,
       num_rows=rows + more * stage.num_leaves,
@@ -291,7 +228,7 @@ def _serve(
 
     def move(key, tree, beliefs, policy, explorer):
       problem = make_problem(tree, beliefs)
-      mixed = explore(problem, policy, explorer, settings.exploration)
+      mixed = explore(problem, policy, explorer, EXPLORATION)
       return sample_leaf(key, leaf_probabilities(problem, mixed, beliefs), settings.play_on)
 
     leaf = jax.vmap(move)(leaf_keys, trees, beliefs, result.policy, explorer)
@@ -300,7 +237,7 @@ def _serve(
       over, leaf = leaf == stage.num_leaves, jnp.minimum(leaf, stage.num_leaves - 1)
       below = result.leaf_beliefs[jnp.arange(len(leaf)), leaf]
       following = where_lanes(over, new, (after(stage, roots, trees, leaf), below))
-    average = result.average_policy if layer.decides else None
+    average = result.average_policy if stage.decides else None
     return (*begun, Searched(trees, node_features, beliefs, active, average, result)), following
 
   groups = here, new, active, stop, explorer, keys
@@ -332,11 +269,7 @@ def _serve(
 
 
 def choose_lanes(stage: Stage, layer: ServedStage, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
-  """Chooses the lanes at a stage that fit into its capacity and one evaluation, from `turn` on.
-
-  Returns:
-    Which lanes `[C]`, and whether they were chosen or fill up the capacity `[C]`.
-  """
+  """Chooses lanes at a stage for which it has room: which `[C]`, and whether they are any `[C]`."""
   active = here = stage.holds(lanes.roots)
   num_lanes = len(here)
 
@@ -390,10 +323,7 @@ def new_games(
   iterates: Any,
   key: jax.Array,
 ) -> tuple[Lanes, list[Searched]]:
-  """Returns lanes in new games, from the iterates of the starts `chosen` `[S]`, and their searches.
-
-  `given` are the trees and the features there.
-  """
+  """Returns lanes in new games, from the iterates of starts `chosen` `[S]`, and their searches."""
   trees, features = given
   roots, beliefs = sample_starts(
     stage,
@@ -402,8 +332,8 @@ def new_games(
     iterates,
     key,
     settings.num_lanes,
-    stop_exponent=settings.stop_exponent,
-    exploration=settings.exploration,
+    stop_exponent=settings.algorithm.averaging,
+    exploration=EXPLORATION,
     warm_start=settings.algorithm.head_start,
   )
   searched = Searched(
@@ -424,17 +354,7 @@ def random_beliefs(key: jax.Array, prior: Array) -> jax.Array:
 
 
 def in_pieces(serve: Callable, groups: Any, active: jax.Array, piece: int) -> Any:
-  """Serves `piece` lanes at a time, until all that are active are served.
-
-  Args:
-    serve: from arrays `[piece, ...]` of lanes to others.
-    groups: arrays `[C, ...]`.
-    active: `[C]` which lanes are served; they stand before all others.
-    piece: static, less than C.
-
-  Returns:
-    Arrays `[C, ...]`, zero where no lane was served.
-  """
+  """Serves lanes `[C, ...]` `piece` at a time, until all `active` `[C]` are; zero elsewhere."""
   capacity = len(active)
 
   def body(i: jax.Array, done: Any) -> Any:

@@ -28,9 +28,9 @@ from rebel_jax.networks.value import (
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.deep_cfr import DeepTrainer, Traversals, make_decisions
-from rebel_jax.training.loop import Trainer, TrainState, make_mesh
+from rebel_jax.training.loop import Trainer, make_mesh
 from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
-from rebel_jax.training.targets.target import Learner, Networks, Target, with_decay_steps
+from rebel_jax.training.targets.target import Target
 from solvers.growing import RulesGround, tree_ground
 from solvers.search import (
   FoundSubgames,
@@ -44,9 +44,7 @@ from solvers.search import (
   stages_fit,
 )
 
-# As in the paper: the probability of a uniform move by the one player that explores, and the
-# iterations that a policy network's policy counts as (appendix J).
-_EXPLORATION = 0.25
+# Iterations that a policy network's policy counts as (appendix J).
 _WARM_START = 15
 # Where games start in many ways and lanes share searches of the start, so many lanes share one; and
 # how many are searched each step at most.
@@ -86,11 +84,7 @@ def make_network(config: Config, game: Game) -> ValueNetwork:
 
 
 def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
-  """Returns the policy network of a configuration, None if it has none.
-
-  Raises:
-    ConfigError: the game has hidden moves.
-  """
+  """Returns the policy network of a configuration, None if it has none."""
   if not config.rebel.policy_network:
     return None
   if _hides_moves(game):
@@ -127,13 +121,7 @@ def _hides_moves(game: Game) -> bool:
 
 @in_config_errors()
 def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> solvers.GTCFR:
-  """Returns the settings of growing searches, of training or of evaluations.
-
-  `changes` are to them; those that are None change nothing.
-
-  Raises:
-    ConfigError: they do not go together.
-  """
+  """Returns the settings of growing searches, with the `changes` that are not None."""
   growing = config.growing
   numbers = growing.simulations, growing.per_update
   simulations, per_update = (growing.eval_iterations // 2, 1.0) if evaluation else numbers
@@ -152,11 +140,7 @@ def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> 
 
 @in_config_errors()
 def make_ground(config: Config, game: Game, search: solvers.GTCFR | None = None) -> Any:
-  """Returns the ground of a game's chains of searches, those of training by default.
-
-  Raises:
-    ConfigError: its tree is too large to be written out.
-  """
+  """Returns the ground of a game's chains of searches, those of training by default."""
   if not game.written:
     return RulesGround.of(game, search or make_search(config))
   return tree_ground(game, build_public_tree(game))
@@ -186,12 +170,7 @@ def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
 def make_subgames(
   config: Config, game: Game, depth: int | str | None = None, *, measured: bool = True
 ) -> FoundSubgames:
-  """Returns all subgames of the configuration's depth, or of `depth`.
-
-  Raises:
-    ConfigError: the depth is not allowed, or the whole tree, in which exploitability is `measured`,
-      is too large.
-  """
+  """Returns all subgames of a depth, of a tree not too large where exploitability is `measured`."""
   if measured:
     check_size(game, game.initial_state())
   return find_subgames(game, depth=config.rebel.depth if depth is None else depth)
@@ -208,28 +187,15 @@ def made_on_device(config: Config, game: Game) -> bool:
 
 
 def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
-  """Returns the targets that a configuration trains, as `training.targets` lists them.
-
-  Raises:
-    ConfigError: the game has hidden moves, and there is a policy network.
-    ValueError: two targets have one name.
-  """
+  """Returns the targets that a configuration trains, as `training.targets` lists them."""
   if config.grows:
-    networks = Networks(None, None, make_state_network(config, game))
+    networks: dict[str, Any] = {"value_policy": make_state_network(config, game)}
   elif isinstance(config.search, DeepCFR):
-    networks = Networks(None, None, None, make_move_network(config, game))
+    networks = {"moves": make_move_network(config, game)}
   else:
-    networks = Networks(make_network(config, game), make_policy_network(config, game), None)
-  learning = config.learning
-  learner = Learner(
-    optimizer_name=learning.optimizer,
-    learning_rate=learning.learning_rate,
-    halve_every=learning.halve_every,
-    decay_steps=config.gradient_steps,
-    batch_size=learning.batch_size,
-    max_gradient_norm=learning.max_gradient_norm,
-  )
-  made = [make(config, game, networks, learner) for make in training_targets.TARGETS]
+    value, policy = make_network(config, game), make_policy_network(config, game)
+    networks = {"value": value, "policy": policy}
+  made = [make(config, game, networks) for make in training_targets.TARGETS]
   targets = tuple(target for target in made if target is not None)
   names = [target.name for target in targets]
   if len(set(names)) < len(names):
@@ -237,22 +203,10 @@ def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
   return targets
 
 
-def planned(state: TrainState, config: Config) -> TrainState:
-  """Returns the state of a run whose learning rates end as `config` is planned to."""
-  decays = with_decay_steps(state.optimizer_state, config.gradient_steps)
-  return state._replace(optimizer_state=decays)
-
-
 def make_training_subgames(
   config: Config, game: Game, targets: Sequence[Target], *, measured: bool = True
 ) -> tuple[Subgames, FoundSubgames | None]:
-  """Returns the subgames that self-play plays, and all of the game where they are written out.
-
-  Those of a stage are made where they are needed if the game has templates.
-
-  Raises:
-    ConfigError: the depth is not allowed, or the game is too large and has no templates.
-  """
+  """Returns the subgames of self-play, and all of the game where they are written out."""
   features, search = any(target.node_features for target in targets), config.rebel
   templates, by_stage = None, search.depth == "stage"
   if by_stage:
@@ -296,11 +250,7 @@ def _chain_play(config: Config, game: Game, num_devices: int) -> ChainPlay:
 
 
 def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int) -> SelfPlay:
-  """Returns ReBeL's self-play of a configuration on one of the devices.
-
-  Raises:
-    ConfigError: the depth reaches the end of the game.
-  """
+  """Returns ReBeL's self-play of a configuration on one of the devices."""
   search = config.rebel
   if not any(stage.depth_limited for stage in subgames.stages):
     raise ConfigError(
@@ -317,7 +267,6 @@ def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int)
     ServedStage(
       num_rows=max(stage.most_live, round(lanes * stage.most_live * search.rows_fraction)),
       capacity=max(1, round(lanes * share)),
-      decides=stage.decides,
       served=number > 0 or not start_apart,
       piece=_piece(stage, game.num_infostates),
     )
@@ -326,8 +275,6 @@ def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int)
   return SelfPlay(
     algorithm=algorithm,
     num_iterations=search.iterations,
-    stop_exponent=algorithm.averaging,
-    exploration=_EXPLORATION,
     num_lanes=lanes,
     layers=tuple(layers),
     leaf_values=NetworkLeafValues(make_network(config, game)),
@@ -349,45 +296,28 @@ def _piece(stage: Stage, num_infostates: int) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-  """The objects of a run.
-
-  Attributes:
-    config, game: the configuration and its game.
-    subgames: all depth-limited subgames of the game; None where they are made from templates, or
-      searches grow trees.
-    table: the subgames that self-play plays, in tables or as templates; the whole game where
-      searches grow trees, or where it begins if they make their own; Deep CFR's decisions.
-    trainer: the compiled loop that training begins with.
-    mesh: the devices.
-  """
+  """The objects of a run."""
 
   config: Config
   game: Game
+  # all depth-limited ones; None where they are made from templates or trees grow
   subgames: FoundSubgames | None
-  table: Any
-  trainer: Trainer
+  table: Any  # what self-play plays: subgames as tables or templates; a `Ground`; `Decisions`
+  trainer: Trainer  # the compiled loop that training begins with
   mesh: Mesh
 
   def trainer_at(self, step: int) -> Trainer:
     """Returns the loop that goes on after `step` steps: late searches may be longer."""
-    if step < self.config.late_step:
+    number, play = self.config.search.late_iterations, self.trainer.self_play
+    if step < self.config.late_step or not number:
       return self.trainer
-    assert isinstance(self.trainer.self_play, SelfPlay)
-    search = self.config.rebel
-    number = search.late_iterations or search.iterations
-    longer = dataclasses.replace(self.trainer.self_play, num_iterations=number)
+    assert isinstance(play, SelfPlay)
+    longer = dataclasses.replace(play, num_iterations=number)
     return dataclasses.replace(self.trainer, self_play=longer)
 
 
 def make_setup(config: Config, num_devices: int | None = None, *, measured: bool = True) -> Setup:
-  """Validates a configuration and makes what it needs, for all devices or fewer; writes nothing.
-
-  Where exploitability is not `measured`, subgames may be of a game whose whole tree is too large.
-
-  Raises:
-    ConfigError: a setting is not allowed, the devices do not divide the work, or a step may make
-      more examples than a buffer holds.
-  """
+  """Validates a configuration and makes its objects for `num_devices`, None for all."""
   config.validate()
   game = config.make_game()
   mesh = in_config_errors()(make_mesh)(num_devices)
@@ -401,6 +331,7 @@ def make_setup(config: Config, num_devices: int | None = None, *, measured: bool
     # Two examples of values each.
     min_solves=(min(_MIN_BATCHES * learning.batch_size, learning.buffer_size) + 1) // 2,
     per_solve=learning.uses_per_example / learning.batch_size if config.grows else 0.0,
+    decay_steps=config.gradient_steps,
   )
   if isinstance(config.search, DeepCFR):
     traversals = Traversals(config.self_play.lanes // devices)

@@ -1,7 +1,4 @@
-"""The protocol of equilibrium-finding algorithms, and counterfactual regret minimisation (CFR-D).
-
-Algorithms are pure functions of a problem, of a tree whole or depth-limited, and a state.
-"""
+"""The protocol of equilibrium-finding algorithms, and counterfactual regret minimisation."""
 
 import dataclasses
 from typing import Any, NamedTuple, Protocol
@@ -25,13 +22,12 @@ class Algorithm(Protocol):
   `update` for players in turn.
   """
 
-  @property
-  def alternating(self) -> bool:
-    """Whether players take turns; else both respond to the same policies."""
-
-  @property
-  def averaging(self) -> Exponent:
-    """Exponent of the averaging weights, or its schedule."""
+  # Whether players take turns; else both respond to the same policies.
+  alternating: bool
+  averaging: Exponent  # of the averaging weights, or its schedule
+  # Whether root values, and beliefs where play goes on, are those of the average policy. Else root
+  # values are a mean over iterations, and beliefs follow the current policy.
+  uses_average: bool = False
 
   @property
   def primed(self) -> tuple[int, ...]:
@@ -42,14 +38,6 @@ class Algorithm(Protocol):
   def head_start(self) -> int:
     """Number of iterations that the first policy stands for; 0 unless warm-started."""
     return 0
-
-  @property
-  def uses_average(self) -> bool:
-    """Whether root values, and beliefs where play goes on, are those of the average policy.
-
-    Else root values are a mean over iterations, and beliefs follow the current policy.
-    """
-    return False
 
   def init(self, problem: Problem, policy: Levels | None = None) -> Any:
     """Returns the state before the first update, with `policy` (uniform if None) as the first."""
@@ -92,11 +80,9 @@ class Algorithm(Protocol):
 
 
 class RunningValues(NamedTuple):
-  """Weighted sums of each player's root values over its updates.
+  """Weighted sums of each player's root values over its updates."""
 
-  What an update leaves alone is an array of its own: a GPU would copy rows of `[P, ...]`.
-  """
-
+  # What an update leaves alone is an array of its own: a GPU would copy rows of `[P, ...]`.
   total: Pair  # [H] each, counterfactual values
   weight: Pair  # [] each
 
@@ -136,11 +122,10 @@ class CFRState(NamedTuple):
 class CFR(Algorithm):
   """CFR with any regret rule.
 
-  Conventions (`docs/conventions.md`): the first policy is uniform and counts in the average;
-  at a player's k-th update regrets are taken against the other's current policy, the next
-  policy is matched to them, the average is multiplied by `(k / (k + 1)) ** averaging` and the
-  new policy, weighted by own reach, is added. A policy's weight is thus proportional to
-  `(j + 1) ** averaging` for the policy after j updates.
+  The first policy is uniform and counts in the average (`docs/conventions.md`); at a player's k-th
+  update regrets are taken against the other's current policy, the next policy is matched to them,
+  the average is multiplied by `(k / (k + 1)) ** averaging` and the new policy, weighted by own
+  reach, is added: the policy after j updates weighs `(j + 1) ** averaging`.
 
   Attributes:
     rule: the regret rule.
@@ -171,6 +156,12 @@ class CFR(Algorithm):
       values=RunningValues.zeros(problem, policy[0].dtype),
       updates=(jnp.zeros((), jnp.int32),) * 2,
     )
+
+  def resume(self, problem: Problem, sums: Any, number: Any) -> CFRState:
+    """Returns the state after a number of updates of each player, with its regrets and averages."""
+    updates = (jnp.asarray(number, jnp.int32),) * 2
+    state = self.init(problem)._replace(regret=sums[0], average=sums[1], updates=updates)
+    return self.extend(problem, state)
 
   def leaf_query(self, problem: Problem, state: CFRState, player: int) -> LeafQuery:
     return leaves.make_query(problem, player, leaves.leaf_beliefs(problem, state.reach))

@@ -16,12 +16,9 @@ _ROUNDING = 32  # units in the last place: sums of up to some thousand terms sta
 
 
 class FictitiousPlayState(NamedTuple):
-  """State of fictitious play on one problem.
+  """State of fictitious play on one problem."""
 
-  A sum of policies weighted by own reach is, up to its total weight, the reach of their
-  average, so sums are kept in reach form at every node.
-  """
-
+  # A sum of policies weighted by own reach is, up to its total weight, the reach of their average.
   sums: tuple[Levels, Levels]  # [n, H] a level: each player's summed own reach
   weight: Pair  # [] each, total weight of the sums
   response: tuple[Levels, Levels]  # [n, H] a level: own reach of each player's last response
@@ -31,22 +28,13 @@ class FictitiousPlayState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class FictitiousPlay(Algorithm):
-  """Best responses to the other's average policy.
+  """Best responses to the other's average policy."""
 
-  Conventions as in the reference program: the first policy is uniform; a player's k-th best
-  response is added to its sum, which is then scaled by `((k + 1) / (k + 2)) ** averaging`.
-  Ties are split evenly; moves that rounding cannot tell apart are tied.
-
-  Attributes:
-    averaging: 0 for fictitious play, 1 for its linear form.
-    optimistic: whether responses are to the average with the last response counted twice
-      (fictitious linear optimistic play).
-    alternating: whether players take turns.
-  """
-
-  averaging: float = 0.0
-  optimistic: bool = False
-  alternating: bool = True
+  # As in the reference program the first policy is uniform, and a player's k-th best response is
+  # added to its sum, which is then scaled by `((k + 1) / (k + 2)) ** averaging`.
+  averaging: float = 0.0  # 0 for fictitious play, 1 for its linear form
+  optimistic: bool = False  # whether the last response counts twice
+  alternating: bool = True  # whether players take turns
 
   uses_average = True
 
@@ -98,27 +86,20 @@ class FictitiousPlay(Algorithm):
     return self.average_policy(problem, state)
 
   def average_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
-    return _policy_of(problem, (self._target(state, 0), self._target(state, 1)))
-
-
-def _policy_of(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:
-  """Returns the policy that leads to players' own reach."""
-  weights = [jnp.ones_like(x) for x in reach[0]]
-  for i in range(1, len(weights)):
-    for player in (0, 1):
-      weights[i] = choose(problem.moves_at(i, player), reach[player][i], weights[i])
-  return problem.normalise(tuple(weights))
+    reach = self._target(state, 0), self._target(state, 1)
+    weights = [jnp.ones_like(x) for x in reach[0]]
+    for i in range(1, len(weights)):
+      for player in (0, 1):
+        weights[i] = choose(problem.moves_at(i, player), reach[player][i], weights[i])
+    return problem.normalise(tuple(weights))
 
 
 def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: int) -> Levels:
-  """Returns the policy that takes the best moves of a best-response sweep, ties split evenly.
-
-  Moves are tied if rounding cannot tell them apart: if they differ by less than a few units in the
-  last place of the largest payoff times the opponent's reach. Equality would not do. XLA may
-  compute a value twice, for the maximum and for the comparison, and round it differently, and then
-  no move would be best. The weight falls off over as much again rather than at once, for the same
-  reason. Rows that `player` did not move to are one.
-  """
+  """Returns the policy that takes the best moves of a best-response sweep, ties split evenly."""
+  # Moves are tied if they differ by less than a few units in the last place of the largest payoff
+  # times the opponent's reach. Equality would not do: XLA may compute a value twice, for the
+  # maximum and for the comparison, and round it differently, and then no move would be best. The
+  # weight falls off over as much again, not at once, for the same reason.
   policy: list[jax.Array] = []
   for i, values in enumerate(sweep.nodes):
     advantages = problem.advantages(sweep, i, player)

@@ -2,13 +2,10 @@
 
 import abc
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
-from jax.scipy.special import ndtr
 
 from games.arrays import Share
 from solvers.sweeps.problem import Problem
@@ -17,16 +14,10 @@ from solvers.validation import Player, check_fields
 
 @dataclasses.dataclass(frozen=True)
 class Gadget(abc.ABC):
-  """How the opponent chooses between a subgame and what it is promised instead.
+  """How the opponent chooses between a subgame and what it is promised instead."""
 
-  No tree is changed: the opponent's own reach at the root is not one but how often it enters, an
-  `[H]` that is updated with what entering is worth.
-
-  Attributes:
-    searcher: whose policy is wanted, 0 or 1; the other player enters or does not.
-  """
-
-  searcher: Player
+  # No tree is changed: the opponent's own reach at the root is how often it enters, `[H]`.
+  searcher: Player  # whose policy is wanted, 0 or 1; the other player enters or does not
 
   def __post_init__(self) -> None:
     check_fields(self)
@@ -114,9 +105,8 @@ class Resolve(Gadget):
 class ContinualResolve(Resolve):
   """`Resolve`, entered by a mixture of who follows and of who was believed to (section B.1.1).
 
-  Each root infostate chooses by regret matching+ between following and what it is promised. The
-  frequencies of following are normalised to a distribution before they are mixed: the raw ones
-  would drown in the beliefs, and the search would be unsafe (Player of Games, appendix B.1.1).
+  Each root infostate chooses between following and its promise by regret matching+. How often they
+  follow is normalised before the mixture: raw, it would drown in the beliefs.
 
   Attributes:
     searcher: whose policy is wanted.
@@ -141,89 +131,3 @@ def _shares(weights: jax.Array, fallback: jax.Array) -> jax.Array:
   """Returns weights as shares of their sum; `fallback` where that is zero."""
   total = weights.sum()
   return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), fallback)
-
-
-_STEP = 0.75  # of the quadrature
-
-
-class Observed(NamedTuple):
-  """What entering was worth, `[H]` each: the last value, the sum and the sum of squares."""
-
-  last: jax.Array
-  total: jax.Array
-  squares: jax.Array
-  updates: jax.Array  # []
-
-
-@dataclasses.dataclass(frozen=True)
-class Distributional(Gadget):
-  """Alternatives that are normally distributed around a value (thesis, sections 5.1.5 and 5.1.6).
-
-  The opponent sees which alternative was drawn, so in an infostate it enters as often as that is
-  less than what entering is worth: with probability P(X <= v) (Theorem 22), or with Hedge over
-  every X at once (equation 5.3). As spreads go to zero the second is Resolve by Hedge; as they
-  grow both maximise the sum of margins.
-
-  Attributes:
-    searcher: whose policy is wanted.
-    softmax: whether to use Hedge, which the thesis found better in practice.
-  """
-
-  softmax: bool = True
-
-  def init(self, problem: Problem) -> Observed:
-    if problem.alternatives is None or problem.alternatives.spread is None:
-      raise ValueError("spread=None, but Distributional needs it: give Alternatives(value, spread)")
-    zeros = jnp.zeros(problem.num_infostates, problem.tree.dtype)
-    return Observed(zeros, zeros, zeros, jnp.zeros((), zeros.dtype))
-
-  def entry(self, problem: Problem, state: Observed) -> jax.Array:
-    mean = jnp.asarray(problem.alternatives.value, state.last.dtype)
-    spread = jnp.asarray(problem.alternatives.spread, state.last.dtype)
-    if self.softmax:
-      rate = hedge_rate(state)
-      entry = mean_sigmoid(
-        rate * (state.total - state.updates * mean), rate * state.updates * spread
-      )
-    else:
-      gain = state.last - mean
-      entry = ndtr(gain / jnp.where(spread > 0, spread, 1.0))
-      entry = jnp.where(spread > 0, entry, (gain >= 0).astype(gain.dtype))
-    return jnp.where(state.updates > 0, entry, 0.5)
-
-  def update(self, problem: Problem, state: Observed, values: jax.Array, k: jax.Array) -> Observed:
-    return Observed(values, state.total + values, state.squares + values**2, k)
-
-
-def hedge_rate(observed: Observed) -> jax.Array:
-  """Returns Hedge's tuning parameter for two actions, `[H]` (thesis, section 5.1.6).
-
-  It is sqrt(ln 2) / (3 sqrt(variance) sqrt(t)), the variance that of the values so far; before
-  there is any, values are taken to vary by their own size.
-  """
-  count = jnp.maximum(observed.updates, 1.0)
-  mean = observed.total / count
-  variance = jnp.maximum(observed.squares / count - mean**2, 0.0)
-  tiny = jnp.finfo(variance.dtype).eps * observed.squares / count
-  variance = jnp.where(variance > tiny, variance, observed.squares / count)
-  return jnp.sqrt(jnp.log(2.0) / (9.0 * jnp.where(variance > 0, variance, 1.0) * count))
-
-
-def mean_sigmoid(centre: jax.Array, width: jax.Array) -> jax.Array:
-  """Returns the mean of sigmoid(centre - width Z) over a standard normal Z, to 1e-7.
-
-  The trapezoidal rule converges exponentially in its step if the integrand is smooth over a step.
-  That holds over Z where the width is at most one. Elsewhere the integral is the mean of the
-  normal distribution function over a logistic variable, which is smooth in turn.
-  """
-  narrow = jnp.minimum(width, 1.0)
-  z = _STEP * np.arange(-8, 9)
-  weights = jnp.asarray(np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum(), centre.dtype)
-  sigmoid = jax.nn.sigmoid(centre[None] - narrow[None] * z[:, None].astype(centre.dtype))
-  over_normal = jnp.matmul(weights, sigmoid, precision=lax.Precision.HIGHEST)
-  wide = jnp.maximum(width, 1.0)
-  x = _STEP * np.arange(-27, 28)
-  logistic = jnp.asarray(_STEP / (4.0 * np.cosh(x / 2) ** 2), centre.dtype)
-  cdf = ndtr((centre[None] - x[:, None].astype(centre.dtype)) / wide[None])
-  over_logistic = jnp.matmul(logistic, cdf, precision=lax.Precision.HIGHEST)
-  return jnp.where(width <= 1.0, over_normal, over_logistic)

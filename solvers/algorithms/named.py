@@ -61,16 +61,15 @@ def linear_cfr(*, averaging: Weight = 1.0, alternating: bool = True) -> CFR:
 def discounted_cfr(
   alpha: Number = 1.5, beta: Number = 0.0, gamma: Weight = 2.0, *, alternating: bool = True
 ) -> CFR:
-  """DCFR (thesis, section 3.1): positive regrets times t^alpha / (t^alpha + 1), negative ones
-  t^beta / (t^beta + 1), the average's weights t^gamma.
+  """DCFR (thesis, section 3.1), with regrets discounted by sign.
 
-  The thesis's settings: (1.5, 0, 2) by default, (1.5, -inf, 2) with a floor, (1.5, 0.5, 2) to
-  allow pruning.
+  Positive sums are multiplied by t^alpha / (t^alpha + 1), negative ones by t^beta / (t^beta + 1),
+  and the average's weights are t^gamma. The thesis's settings: (1.5, 0, 2), (1.5, -inf, 2) with a
+  floor, (1.5, 0.5, 2) to allow pruning.
 
   Raises:
     TypeError: `alternating` is not a boolean.
-    ValueError: an exponent is not a number (infinite ones are allowed for alpha and beta), or gamma
-      is negative.
+    ValueError: an exponent is not a number (alpha and beta may be infinite), or gamma is negative.
   """
   return CFR(DiscountedRegret(alpha, beta), gamma, alternating)
 
@@ -99,11 +98,8 @@ def asymmetric_predictive_cfr_plus(
 
 @_named
 def scheduled_discounted_cfr(*, gamma: _Falling = 30.0, alternating: bool = True) -> CFR:
-  """HS-DCFR (Zhang, McAleer and Sandholm 2024): DCFR whose exponents know a run's length.
-
-  At the k-th of a player's n updates they are 1 + 3k/n, -1 - 2k/n and gamma - 5k/n. The paper's
-  gamma is 30 or 15.
-  """
+  """HS-DCFR (Zhang, McAleer and Sandholm 2024): DCFR whose exponents know a run's length."""
+  # Exponents at the k-th of a player's n updates: 1 + 3k/n, -1 - 2k/n and gamma - 5k/n.
   rule = DiscountedRegret(Schedule(1.0, 3.0), Schedule(-1.0, -2.0))
   return CFR(rule, Schedule(gamma, -5.0), alternating)
 
@@ -118,10 +114,8 @@ def scheduled_predictive_cfr_plus(*, gamma: _Falling = 30.0, alternating: bool =
 def magnetic_mirror_descent(
   *, rate: Finite = 30.0, pull: Finite = 0.1, alternating: bool = True
 ) -> CFR:
-  """Magnetic mirror descent (Sokota et al. 2022), whose last policy is its answer.
-
-  Its average policy is the last one. Rate and pull to the uniform policy fade as 1 / sqrt(k).
-  """
+  """Magnetic mirror descent (Sokota et al. 2022), whose last policy is its answer."""
+  # Rate and pull to the uniform policy fade as 1 / sqrt(k).
   return CFR(MirrorDescent(rate, pull), math.inf, alternating)
 
 
@@ -169,8 +163,9 @@ def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
 def with_gadget(algorithm: Algorithm, gadget: Gadget) -> Algorithm:
   """Solves subgames that the opponent enters as `gadget` says: safe subgame solving.
 
-  `solve` then needs `alternatives`, what the opponent is promised. Maxmargin, Resolve and
-  Distributional are gadgets; Reach and Estimate are other alternatives for them.
+  `solve` then needs `alternatives`, what the opponent is promised. Maxmargin and
+  Resolve are gadgets, `solvers.contrib.Distributional` too; Reach and Estimate are other
+  alternatives for them.
 
   Raises:
     ValueError: `algorithm` is not of the CFR family, or `gadget.searcher` is not a player.
@@ -246,9 +241,8 @@ def make_algorithm(text: str, field: str = "algorithm") -> Algorithm:
   """Makes an algorithm from its name, and its parameters if others than the usual ones.
 
   Args:
-    text: `linear_cfr`, or with parameters `discounted_cfr(beta=0.5, gamma=4)`; they are those of
-      the function of that name in `solvers`. A name that ends in `_avg` sets leaf beliefs by
-      average policies (`solvers.cfr_avg`).
+    text: `linear_cfr`, or `discounted_cfr(beta=0.5, gamma=4)`, with parameters of the function of
+      that name in `solvers`. A name that ends in `_avg` is of `solvers.cfr_avg`.
     field: what errors call the text.
 
   Raises:

@@ -1,7 +1,6 @@
 """Regret minimisers for one infostate, and exponents of discounts and of averaging weights.
 
-A rule is a triple of pure functions over the edges of a level. Exponents are fixed, or change over
-the length of a run.
+A rule is a triple of pure functions over the edges of a level.
 """
 
 import dataclasses
@@ -18,16 +17,11 @@ __all__ = ["DiscountedRegret", "MirrorDescent", "PredictiveRegretPlus", "RegretR
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-  """Exponent `start + slope * k / horizon` at a player's k-th update (Zhang et al. 2024).
+  """Exponent `start + slope * k / horizon` at a player's k-th update (Zhang et al. 2024)."""
 
-  Attributes:
-    start, slope: of the line.
-    horizon: updates of each player in the run, which `at_horizon` sets; None: it stays at `start`.
-  """
-
-  start: float
-  slope: float
-  horizon: Any = None
+  start: float  # of the line
+  slope: float  # of the line
+  horizon: Any = None  # each player's updates in the run; None for staying at `start`
 
   def at(self, k: jax.Array) -> Any:
     """Returns the exponent at the k-th update."""

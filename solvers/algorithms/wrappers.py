@@ -64,14 +64,9 @@ class Holder(Wrapper):
 
 @dataclasses.dataclass(frozen=True)
 class WarmStarted(Wrapper):
-  """CFR or CFR-AVG that takes the policy to start from as the result of earlier iterations.
+  """CFR or CFR-AVG that takes the policy to start from as the result of earlier iterations."""
 
-  Attributes:
-    algorithm: a `CFR` or a `CFRAvg`.
-    num_iterations: how many iterations of each player the policy stands for.
-  """
-
-  num_iterations: int = 15
+  num_iterations: int = 15  # how many iterations of each player the policy stands for
 
   @property
   def primed(self) -> tuple[int, ...]:
@@ -82,10 +77,8 @@ class WarmStarted(Wrapper):
     return self.num_iterations
 
   def prime(self, problem: Problem, state: Any, values: jax.Array | None, player: int) -> Any:
-    """Seeds `player`'s regrets, and after player 1's also both averages and policies.
-
-    The reach stays that of the policy started from until both players have responded to it.
-    """
+    """Seeds `player`'s regrets, and after player 1's also both averages and policies."""
+    # The reach stays that of the policy started from until both players have responded to it.
     cfr = self.algorithm
     policy, reach = cfr.core(state).policy, cfr.core(state).reach
     if values is not None:
@@ -118,35 +111,22 @@ class WarmStarted(Wrapper):
 
 
 class CFRAvgState(NamedTuple):
-  """State of CFR-AVG.
+  """State of CFR-AVG."""
 
-  Attributes:
-    inner: that of CFR, which a gadget may be around.
-    sums: `[L, H]` of each player, its reach at the leaves, summed with the averaging weights.
-    memory: `[L, H]` of each player, its counterfactual values at the other's last sum.
-    known: `[]` of each player, whether there are such values yet.
-  """
-
-  inner: Any
-  sums: Pair
-  memory: Pair
-  known: Pair
+  inner: Any  # that of CFR, which a gadget may be around
+  sums: Pair  # `[L, H]` of each player, its reach at the leaves, summed with the averaging weights
+  memory: Pair  # `[L, H]` of each player, its counterfactual values at the other's last sum
+  known: Pair  # `[]` of each player, whether there are such values yet
 
 
 @dataclasses.dataclass(frozen=True)
 class CFRAvg(Holder):
-  """CFR with leaf beliefs by the average policies (ReBeL, appendix I).
+  """CFR with leaf beliefs by the average policies (ReBeL, appendix I)."""
 
-  The modified form, which the paper's experiments use, turns values at the averages back into this
-  iteration's. The sound form asks for leaf values with two beliefs, the averages' to solve the
-  subgames at and this iteration's to value them at, which an exact oracle can answer.
-
-  Attributes:
-    algorithm: a `CFR`.
-    sound: whether to use the sound form.
-  """
-
-  sound: bool = False
+  # The modified form, which the paper's experiments use, turns values at the averages back into
+  # this iteration's. The sound form asks for leaf values with two beliefs, the averages' to solve
+  # the subgames at and this iteration's to value them at, which an exact oracle can answer.
+  sound: bool = False  # whether to use the sound form
 
   @property
   def primed(self) -> tuple[int, ...]:
@@ -154,9 +134,7 @@ class CFRAvg(Holder):
     # remember what the first was worth to take the difference.
     return (1,) if self.alternating and not self.sound else ()
 
-  @property
-  def uses_average(self) -> bool:
-    return True
+  uses_average = True
 
   def init(self, problem: Problem, policy: Levels | None = None) -> CFRAvgState:
     inner = self.algorithm.init(problem, policy)
@@ -236,19 +214,13 @@ class GadgetState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class WithGadget(Holder):
-  """CFR on a subgame that the opponent enters as a gadget says (thesis, sections 5.1.2 to 5.1.10).
+  """CFR on a subgame that the opponent enters as a gadget says (thesis, 5.1.2 to 5.1.10)."""
 
-  The searcher's average policy is what it is for. The opponent's weighs its own reach as if it had
-  entered always, and its root values are means of what entering was worth; the searcher's root
-  values count infostates that stay out as worth nothing.
-
-  Attributes:
-    algorithm: a `CFR`.
-    gadget: whose alternatives the problem holds.
-  """
-
-  algorithm: CFR
-  gadget: Gadget
+  # The searcher's average policy is the result. The opponent's weighs its own reach as if it had
+  # entered always, and its root values are means of what entering was worth; the searcher's count
+  # infostates that stay out as worth nothing.
+  algorithm: CFR  # a `CFR`
+  gadget: Gadget  # whose alternatives the problem holds
 
   @property
   def _opponents(self) -> tuple[int, ...]:
@@ -313,17 +285,11 @@ class WithGadget(Holder):
 
 
 class Promises(NamedTuple):
-  """Alternative payoffs of a search's root, of at most one player.
+  """Alternative payoffs of a search's root, of at most one player."""
 
-  Attributes:
-    values: `[P, H]` expected payoffs, for the opponent of the searcher.
-    beliefs: `[P, H]` what it is believed to hold.
-    given: `[P]` bool, whether a player has them.
-  """
-
-  values: jax.Array
-  beliefs: jax.Array
-  given: jax.Array
+  values: jax.Array  # `[P, H]` expected payoffs, for the opponent of the searcher
+  beliefs: jax.Array  # `[P, H]` what it is believed to hold
+  given: jax.Array  # `[P]` bool, whether a player has them
 
   @classmethod
   def none(cls, num_infostates: int, dtype: Any) -> "Promises":
@@ -341,13 +307,9 @@ class Promises(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Resolving(WithGadget):
-  """`WithGadget` whose searcher is data: a player with promises enters as the gadget says.
+  """`WithGadget` whose searcher is data: a player with promises enters as the gadget says."""
 
-  Attributes:
-    promises: may be traced.
-  """
-
-  promises: Promises
+  promises: Promises  # may be traced
 
   @property
   def _opponents(self) -> tuple[int, ...]:
@@ -374,13 +336,12 @@ class LeafMeansState(NamedTuple):
 
 
 class LeafMeans(Holder):
-  """Does what `algorithm` does, and keeps each player's mean leaf values.
+  """Does what `algorithm` does, and keeps each player's mean leaf values."""
 
-  A mean is counterfactual and per unit of the opponent's mass, with the weights of the average
-  policy: what the opponent of the next search is promised (thesis, section 5.1; Player of Games).
-  Values at the beliefs of the average policies would not do. In equilibrium several answers are
-  often best there, and each leaves the opponent other values.
-  """
+  # A mean is counterfactual and per unit of the opponent's mass, with the weights of the average
+  # policy: the promise to the opponent of the next search (thesis, section 5.1). Values at the
+  # beliefs of the average policies would not do: several answers are often best there, and each
+  # leaves the opponent other values.
 
   def init(self, problem: Problem, policy: Levels | None = None) -> LeafMeansState:
     inner = self.algorithm.init(problem, policy)

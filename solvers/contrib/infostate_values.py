@@ -19,22 +19,17 @@ def infostate_values(
   *,
   player: validation.Player,
 ) -> jax.Array:
-  """Computes what each infostate is worth from how a PBS's value changes with its belief.
+  """Computes values of infostates `[H]` from how a PBS's value changes with its belief.
 
-  A value function of PBSs, such as a network of one output, thus knows all that a search needs:
-  where play is an equilibrium the values of infostates are a supergradient of it (ReBeL, theorem
-  1; of its extension to beliefs that do not sum to one). Infostates that exclude each other make
-  the value of a PBS a mean over pairs, whose weight is taken out here.
+  Where play is an equilibrium they are a supergradient of the PBS's value (ReBeL, theorem 1), so a
+  network of one output serves a search. Zero where no infostate of the other is compatible.
 
   Args:
     tree: whose root the PBSs are at.
     value: of beliefs `[P, H]`, rows summing to one: what `player` expects, a scalar; differentiable
-      by JAX. At beliefs where it is not it has several supergradients, and JAX takes one.
+      by JAX, which takes one of several supergradients.
     beliefs: `[P, H]`.
     player: 0 or 1.
-
-  Returns:
-    `[H]` expected payoffs to `player`; zero where no infostate of the other is compatible.
 
   Raises:
     ValueError: `player` or `beliefs` are not allowed.

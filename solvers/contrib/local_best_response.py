@@ -1,10 +1,12 @@
-"""Local best response in games small enough for their tree: policy, exact value, and opponents."""
+"""Local best response of games with a tree, exactly, and of any game whose moves all see."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
+from games.game import CHANCE, TERMINAL, Game
 from games.poker import Holdem
 from games.poker.holdem import FOLD
 from games.public_tree import Array, PublicTree
@@ -18,6 +20,7 @@ from solvers.metrics.local_best_response import (
   best_actions,
   milli_big_blinds,
   move_values,
+  play_against,
 )
 from solvers.metrics.policies import BestResponse, check_whole, expected_values
 from solvers.sweeps import pairs
@@ -73,11 +76,7 @@ class LBRValue(NamedTuple):
 
 
 def opponent_ranges(tree: PublicTree, policy: np.ndarray, beliefs: np.ndarray, player: int):
-  """Computes the range that `player` faces at each node: beliefs, the other's moves, cards dealt.
-
-  Returns:
-    `[N, H]`, and `[N, H]` the same without the other's moves; rows are not normalised.
-  """
+  """Returns the range that `player` faces at each node `[N, H]`, and the same without moves."""
   parent, kind, other = np.asarray(tree.parent), np.asarray(tree.kind), 1 - player
   reach = np.tile(np.asarray(beliefs, float)[other], (tree.num_nodes, 1))
   for node in range(1, tree.num_nodes):
@@ -100,16 +99,7 @@ def local_best_response_policy(
   rules: LBRRules,
   equity: Equity,
 ) -> np.ndarray:
-  """Computes what LBR does in seat `player` with every hand everywhere: `[N, H]`.
-
-  Args:
-    game, tree: the rules, and their whole tree.
-    policy: `[N, H]`; the other player's rows stay, and say how often bets are folded to.
-    ranges: what LBR takes the opponent to hold, see `opponent_ranges`.
-    player: LBR's seat.
-    rules: which moves it considers.
-    equity: of the game.
-  """
+  """Computes what LBR does in seat `player` with every hand everywhere: `[N, H]`."""
   result = np.array(policy, float)
   state, children = np.asarray(tree.state), children_of(tree)
   for node in np.flatnonzero(np.asarray(tree.kind) == player).tolist():
@@ -140,13 +130,11 @@ def local_best_response_value(
   """Computes exactly what LBR wins against `policy`, by its own policy on the whole tree.
 
   Args:
-    game: hold'em that is small enough for its tree.
-    tree: the whole tree.
+    game, tree: hold'em that is small enough for its tree, and that.
     policy: `[N, H]`, as `solve` returns it.
     rules: which moves LBR considers.
     beliefs: `[P, H]` at the root; None for the tree's own prior.
-    max_runouts: ways to deal the rest of the board that equities look at, at most.
-    seed: of those drawn where there are more.
+    max_runouts, seed: ways to deal the rest of the board at most, and of those drawn among more.
 
   Returns:
     Values and policies; no value is above that of `best_response_values`.
@@ -170,3 +158,75 @@ def local_best_response_value(
     values.append(float((marginals[player] * np.asarray(expected, float)).sum()))
   mean = milli_big_blinds(game) * float(np.mean(values))
   return LBRValue(np.array(values), mean, (responses[0], responses[1]))
+
+
+def action_values(
+  game, strategy: Strategy, close, seat: int, state, reach, depth: int, ahead=()
+) -> np.ndarray:
+  """Returns the values of legal actions to the responder's infostates, `[M, H]`."""
+  actor, found = int(game.actor(state[None])[0]), []
+  depth = 0 if actor == CHANCE else depth
+  legal = np.flatnonzero(game.legal_actions(state[None])[0]) if depth > 0 else [close(state)]
+  rows = strategy.rows(ahead) if depth > 0 and actor != seat else np.ones(game.num_actions)
+  for action in map(int, legal):
+    below = game.next_states(state[None], np.array([action]))
+    left = reach * np.asarray(rows[action])
+    mover = int(game.actor(below)[0])
+    if mover == TERMINAL:
+      values = game.terminal_values(below, left[None], seat)
+    else:
+      more = depth - 1, (*ahead, action)
+      values = action_values(game, strategy, close, seat, below[0], left, *more)
+    found.append(values.max(axis=0) if mover == seat else values.sum(axis=0))
+  return np.array(found)
+
+
+@validation.checked
+def local_response(
+  game: Game,
+  strategy: Strategy,
+  close: Callable[[np.ndarray], int],
+  *,
+  depth: validation.Positive = 2,
+  num_plays: int = 1000,
+  seed: int = 0,
+) -> tuple[float, float]:
+  """Plays a game as local best response against an agent, in both seats in turn.
+
+  In any game of moves that all see: the responder knows the agent's policy, keeps its range by
+  Bayes' rule, looks a few public actions ahead, and takes the game to end from there by closing
+  actions. The result is at most the exploitability, but for chance.
+
+  Args:
+    game: whose moves all see.
+    strategy: the agent.
+    close: the public action, of either player or chance, by which the game soon ends from a state.
+    depth: public actions that it looks ahead, its own the first; 1 asks for no policy.
+    num_plays: even, at least 4.
+    seed: of deals, chance, and the agent's draws.
+
+  Returns:
+    Half of what both seats win on average, where ends count for all that the agent may hold there;
+    and half the width of its 95 % interval.
+
+  Raises:
+    ValueError: a number is not allowed, or players' moves are hidden.
+  """
+  if game.infostate_parents(game.initial_state()[None], np.zeros(1, int)) is not None:
+    raise ValueError(f"game={game.name} hides moves; a response keeps ranges by those that all see")
+  rng, won = np.random.default_rng(seed), list[float]()
+  for number in range(validation.check_even("num_plays", num_plays, least=4)):
+    seat = number % 2
+
+    def respond(history, state, reach, held, seat=seat):
+      values = action_values(game, strategy, close, seat, state, reach, depth)[:, held]
+      return int(np.flatnonzero(game.legal_actions(state[None])[0])[values.argmax()])
+
+    _, state, hands, reach = play_against(game, strategy, seat, rng, respond)
+    worth, met = (
+      f(state[None], reach[None], seat)[0, hands[seat]]
+      for f in (game.terminal_values, game.compatible_mass)
+    )
+    won.append(float(worth / met))
+  rows = np.array(won).reshape(-1, 2)
+  return float(rows.mean()), float(0.98 * np.sqrt(rows.var(axis=0, ddof=1).sum() / len(rows)))

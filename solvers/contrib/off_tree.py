@@ -30,10 +30,8 @@ class _Bets:
     return dict(sorted(found.items(), key=lambda bet: bet[1]))
 
   def dealt(self, node: int) -> dict[int, int]:
-    """Returns the nodes after a deal by the number of its outcome, which all abstractions share.
-
-    There is none where cards are burned, or the game is over.
-    """
+    """Returns the nodes after a deal by the number of its outcome, which all abstractions share."""
+    # There is none where cards are burned, or the game is over.
     return {a - self.game.burn: n for a, n in self.children[node].items() if a > self.game.burn}
 
   def next_deal(self, node: int) -> int:
@@ -47,21 +45,10 @@ class _Bets:
 def translate(
   game: Holdem, tree: PublicTree, policy: Array, played: Holdem, whole: PublicTree, *, player: int
 ) -> np.ndarray:
-  """Plays a policy of a coarse tree on a finer one, as agents without search do.
-
-  The other's bets that the coarse tree lacks are taken for those around them at random, once and
-  for good, by the pseudo-harmonic mapping (`map_bet`). Own bets are the same fractions of what is
-  really in the pot, or the nearest. Where the coarse game is over and the finer one goes on, the
-  player checks and calls.
-
-  Args:
-    game, tree, policy: the coarse game, its whole tree and a policy `[N, H]` of it.
-    played, whole: the game with more bets, which is else the same, and its tree.
-    player: whose part of the policy is translated.
-
-  Returns:
-    `[N', H]` a policy on `whole`: `player`'s as described, the other's uniform.
-  """
+  """Plays a policy of a coarse tree on a finer one, as agents without search do."""
+  # The other's bets that the coarse tree lacks are taken for those around them at random, once and
+  # for good, by the pseudo-harmonic mapping (`map_bet`). Own bets are the same fractions of what is
+  # in the pot, or the nearest. Beyond the end of the coarse game the player checks and calls.
   coarse, fine = _Bets(game, tree), _Bets(played, whole)
   policy, result = np.asarray(policy, float), np.zeros((whole.num_nodes, whole.num_infostates))
   result[0] = 1.0
@@ -95,10 +82,8 @@ def translate(
 
 
 def _dealt(coarse: _Bets, place: int, fine: _Bets, node: int):
-  """Yields (coarse place, fine child) for the outcomes of chance in the finer tree.
-
-  Who bets or calls last may differ between the trees, and so whether a card is burned.
-  """
+  """Yields (coarse place, fine child) for the outcomes of chance in the finer tree."""
+  # Who bets or calls last may differ between the trees, and so whether a card is burned.
   there = fine.dealt(node)
   if not there:  # a burn
     yield from ((place, child) for child in fine.children[node].values())
@@ -136,18 +121,9 @@ def midpoint(low: float, high: float) -> float:
 
 
 def widest_gap(bets: Iterable[float], sizes: Sequence[float]) -> tuple[float, float]:
-  """Returns the neighbours in `sizes` between which the other player's bets are furthest from both.
-
-  Each bet x between A and B scores `min(x - A, B - x)`; the pair of the highest sum is returned,
-  the lowest of equal ones. Bets outside all sizes count for none.
-
-  Args:
-    bets: sizes that were bet, each as often as it was.
-    sizes: what the tree holds, increasing, at least two.
-
-  Raises:
-    ValueError: `sizes` are fewer than two or not increasing.
-  """
+  """Returns the neighbours in `sizes` between which the other's bets are furthest from both."""
+  # Each bet x between A and B scores `min(x - A, B - x)`; the highest sum wins, the lowest of
+  # equals.
   known, played = np.asarray(sizes, float), np.asarray(list(bets), float)
   if known.size < 2 or (np.diff(known) <= 0).any():
     raise ValueError(f"sizes={list(sizes)!r} must be at least two fractions, increasing")

@@ -9,13 +9,9 @@ from solvers.sweeps.problem import Problem
 
 
 def payoff_ranges(problem: Problem, player: int) -> Levels:
-  """Returns the most less the least that can be paid below inner nodes, `[inner nodes, H]` a level.
-
-  Over what both players may do, what nature may deal, and the infostates that the root beliefs
-  leave the other. A showdown of hands of cards may be won and lost with any hand, which bounds the
-  range from above. Where the weights of pairs differ between nodes they count as part of the
-  payoffs. Zero for infostates that cannot be there.
-  """
+  """Returns the most less the least paid below inner nodes, `[inner nodes, H]` a level."""
+  # A showdown of hands of cards may be won and lost with any hand, which bounds the range from
+  # above. Where the weights of pairs differ between nodes they count as part of the payoffs.
   tree = problem.tree
   levels = tree.structure.levels
   everything = tuple(jnp.ones((level.size, tree.num_infostates), tree.dtype) for level in levels)
@@ -46,10 +42,7 @@ def payoff_ranges(problem: Problem, player: int) -> Levels:
 
 
 def _terminal_bounds(problem: Problem, i: int, player: int, there: jax.Array) -> list[jax.Array]:
-  """Returns the most that `player` can win and lose at a level's terminal nodes, `[T, H]` each.
-
-  `there` `[T, H]` says which infostates the other may hold.
-  """
+  """Returns the most that `player` can win and lose at a level's terminal nodes, `[T, H]` each."""
   tree = problem.tree
   if not len(there):
     return [jnp.zeros(there.shape, tree.dtype)] * 2

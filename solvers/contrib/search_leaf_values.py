@@ -1,10 +1,5 @@
-"""Exact leaf values for a searching agent: the oracle of `exact_leaf_values`, row by row.
-
-A search asks about the leaves of many subgames at once, packed into rows, and each row comes with
-nothing but its features and its beliefs. The oracle finds out from the features which public state
-a row is about, once for each search, and solves the rest of the game below it at the beliefs
-whenever it is asked.
-"""
+"""Exact leaf values for a searching agent: the oracle of `exact_leaf_values`, row by row."""
+# Each row comes with nothing but features and beliefs: the features say which public state it is.
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -22,17 +17,11 @@ from solvers.search.subgames import FoundSubgames, stack_subgames
 
 
 class SearchLeafParams(NamedTuple):
-  """The `params` of `SolveRows`: a game's subgames below every public state.
+  """The `params` of `SolveRows`: a game's subgames below every public state."""
 
-  Attributes:
-    trees: `U` stacked trees, the rest of the game below each public state that search can meet.
-    features: `[K, F]` how these public states look from either seat.
-    which: `[K]` the tree that each of them starts.
-  """
-
-  trees: PublicTree  # [U, ...]
-  features: Array  # [K, F]
-  which: Array  # [K]
+  trees: PublicTree  # `U` stacked trees, the game below each public state that search can meet
+  features: Array  # `[K, F]` how these public states look from either seat
+  which: Array  # `[K]` the tree that each of them starts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,20 +53,7 @@ def search_leaf_values(
   algorithm: Algorithm | None = None,
   num_iterations: int = 256,
 ) -> tuple[SolveRows, SearchLeafParams]:
-  """Makes the oracle for `make_searching_agent` and all else that searches tables of subgames.
-
-  Args:
-    game: the rules.
-    subgames: from `find_subgames`.
-    algorithm, num_iterations: solve the rest of the game; as for `exact_leaf_values`.
-
-  Returns:
-    The leaf function, and the `params` to give with it.
-
-  Raises:
-    ValueError: the subgames have no leaves, two public states have equal features, or
-      `num_iterations` is not a positive integer.
-  """
+  """Makes the oracle for `make_searching_agent` and all else that searches tables of subgames."""
   oracle = exact_leaf_values(game, algorithm=algorithm, num_iterations=num_iterations)
   table = stack_subgames(subgames)
   if not table.trees.depth_limited:

@@ -1,14 +1,11 @@
-"""Warm start by substitute regrets: CFR from an average policy alone (thesis, section 3.2).
-
-`WarmStarted` gives each choice the regrets against an exact best response (lambda = 0), which
-forgets how CFR weighs moves that are about as good. Here each choice is worth so much less than its
-best move that the squares of its positive regrets sum to a share lambda of what regret matching may
-have left after T iterations. The share is such that both players are worth just not more than zero.
-
-Where players take turns each answers a policy that the other has already left, and the values of
-both sum to less than zero. How much less is measured by a short run from every start that is
-tried: a start stands if what its updates gain by taking turns is what its values say.
-"""
+"""Warm start by substitute regrets: CFR from an average policy alone (thesis, section 3.2)."""
+# `WarmStarted` gives each choice the regrets against an exact best response (lambda = 0), which
+# forgets how CFR weighs moves that are about as good. Here each choice is worth so much less than
+# its best move that the squares of its positive regrets sum to a share lambda of what regret
+# matching may have left after T iterations, such that both players are worth just not more than
+# zero.
+# Players who take turns answer a policy that the other has already left, and their values sum to
+# less than zero. How much less is measured by a short run from every start that is tried.
 
 import dataclasses
 import functools
@@ -36,9 +33,8 @@ _LEAST = -6.0  # of the decimal logarithm of the share's root
 def substitute_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStarted:
   """Starts from `solve`'s `initial_policy` with as much regret as CFR would have left.
 
-  For whole trees. Next to nothing is lost with simultaneous updates, nor with alternating vanilla
-  CFR, where a short run says what turns gain. Alternating Linear CFR loses more: on Leduc poker
-  less than by `warm_started`, on random matrices after long runs no less.
+  For whole trees. Alternating Linear CFR loses more than others: on Leduc poker less than by
+  `warm_started`, on random matrices after long runs no less.
 
   Args:
     algorithm: of the CFR family, without a gadget.
@@ -53,11 +49,10 @@ def substitute_started(algorithm: Algorithm, *, num_iterations: int = 15) -> War
 
 @dataclasses.dataclass(frozen=True)
 class SubstituteStarted(WarmStarted):
-  """CFR that takes the policy to start from as the average of earlier iterations.
+  """CFR that takes the policy to start from as the average of earlier iterations."""
 
-  For whole trees without a gadget: the share of regret is joint, so that both players must be
-  valued at once, and at the root. Policies may be locked.
-  """
+  # For whole trees without a gadget: the share of regret is joint, so both players are valued at
+  # once.
 
   def __post_init__(self):
     if hasattr(self.algorithm, "gadget"):
@@ -106,35 +101,24 @@ class SubstituteStarted(WarmStarted):
 
 
 class Substitutes(NamedTuple):
-  """Both players' substitute values, and the share of (3.6) that their regrets take up.
+  """Both players' substitute values, and the share of (3.6) that their regrets take up."""
 
-  Attributes:
-    sweeps: of player 0 and of player 1: `nodes` are `v'(I, a)`, `parents` are `v'(I)`.
-    share: lambda, 0 to 1. It is 1, and the players' sum above zero, if the policy is too far from
-      an equilibrium to stand for so many iterations.
-  """
-
-  sweeps: tuple[Sweep, Sweep]
-  share: jax.Array
+  # `nodes` of a sweep are `v'(I, a)`, `parents` are `v'(I)`. The share is 1, and the players' sum
+  # above zero, if the policy is too far from an equilibrium to stand for so many iterations.
+  sweeps: tuple[Sweep, Sweep]  # of player 0 and of player 1
+  share: jax.Array  # lambda, 0 to 1
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SubstituteProblem(TreeProblem):
-  """A problem in which best responses fall short of the best move by some slack.
+  """A problem in which best responses fall short of the best move by some slack."""
 
-  Attributes:
-    slack: for each player, for each level `[inner nodes, H]`: the norm of a choice's positive
-      regrets. That of the player who does not move there is not used.
-  """
-
-  slack: tuple[Levels, Levels]
+  slack: tuple[Levels, Levels]  # by player and level `[inner nodes, H]`
 
   def _answer(self, index: int, player: int, values: jax.Array) -> jax.Array:
-    """Returns `u` such that `norm(max(values - u, 0)) = slack` over the moves of each choice.
-
-    The norm falls with `u` and is convex, so that Newton's steps come from below.
-    """
+    """Returns `u` such that `norm(max(values - u, 0)) = slack` over the moves of each choice."""
+    # The norm falls with `u` and is convex, so that Newton's steps come from below.
     slack, exists = self.slack[player][index - 1], self._existing(index, values)
     if self.floor is not None:
       slack = slack * self._over_children(index, player, self.floor.free[index], maximum=True)
@@ -152,11 +136,8 @@ class SubstituteProblem(TreeProblem):
     return lax.fori_loop(0, _NEWTON_STEPS, step, best - slack)
 
   def with_most_slack(self, reach: tuple[Levels, Levels]) -> "SubstituteProblem":
-    """Returns the problem with slack `sqrt(pi_-i(I) |A(I)|) L(I)`: (3.6) for T = 1.
-
-    In the unit of counterfactual values, which leave out the root belief in the player's own
-    infostate and the sum of all pairs' masses. Infostates without belief have no slack.
-    """
+    """Returns the problem with slack `sqrt(pi_-i(I) |A(I)|) L(I)`: (3.6) for T = 1."""
+    # In the unit of counterfactual values. Infostates without belief have no slack.
     return dataclasses.replace(self, slack=(self._most(reach, 0), self._most(reach, 1)))
 
   def _most(self, reach: tuple[Levels, Levels], player: int) -> Levels:
@@ -189,21 +170,11 @@ def substitute_values(
   num_iterations: int | jax.Array,
   gain: Callable[[tuple[Sweep, Sweep]], jax.Array] | None = None,
 ) -> Substitutes:
-  """Returns values of `policy` as if it were the average of `num_iterations` of each player.
-
-  Thesis, section 3.2.4: `v'(I)` solves `sum_a max(v'(I, a) - v'(I), 0)^2 = lambda pi_-i(I) L(I)^2
-  |A(I)| / T` from the bottom up, and the least lambda is taken that has `v'_0 + v'_1 <= 0`. (The
-  thesis prints the difference the other way round.) Under a floor regrets are those of what the
-  floor leaves free.
-
-  Args:
-    problem: of a whole tree.
-    policy: `[n, H]` a level.
-    num_iterations: T; may be traced.
-    gain: what players who take turns win together by it, given both sweeps: a scalar, in the unit
-      of counterfactual values. Then it is `v'_0 + v'_1 <= -gain` that holds. None for players who
-      update at once.
-  """
+  """Returns values of `policy` as if it were the average of `num_iterations` of each player."""
+  # `v'(I)` solves `sum_a max(v'(I, a) - v'(I), 0)^2 = lambda pi_-i(I) L(I)^2 |A(I)| / T` from the
+  # bottom up, and the least lambda is taken that has `v'_0 + v'_1 <= -gain` (thesis, section 3.2.4,
+  # which prints the difference the other way round); `gain` is what taking turns wins, None for 0.
+  # Under a floor regrets are those of what the floor leaves free.
   reach = problem.both_reach(policy)
   most = SubstituteProblem(**vars(problem), slack=((), ())).with_most_slack(reach)
   beliefs = [problem.nature[player][0][0] for player in (0, 1)]

@@ -13,13 +13,11 @@ def warm_start_length(
 ) -> int:
   """Returns how many iterations of each player make `algorithm` about as good as `policy`.
 
-  For `warm_started(algorithm, num_iterations=...)`. Exploitability is taken to fall as one over
-  the number of iterations, as in the thesis's experiments. That fits vanilla and Linear CFR; CFR+
-  and DCFR fall faster where they run long, so that a good policy is taken for far too many.
+  Exploitability is taken to fall as one over the number of iterations. That fits vanilla and Linear
+  CFR; CFR+ and DCFR fall faster where they run long, so that a good policy is taken for too many.
 
   Args:
-    tree: without leaves.
-    policy: `[N, H]`.
+    tree, policy: without leaves, and `[N, H]` on it.
     algorithm: that is to be started.
     probe: iterations of each player that the rate is measured by.
 

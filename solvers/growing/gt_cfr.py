@@ -1,9 +1,4 @@
-"""Growing-tree CFR: simulations and regret updates in turn (Player of Games, algorithm 1).
-
-Regrets are updated on the nodes that a search has added, the leaves among them valued from outside,
-and simulations add more. The nodes are in a `Store`: those of a written-out tree are marked, those
-of a game by its rules inserted. A network is asked about leaves, and its answers are priors too.
-"""
+"""Growing-tree CFR: simulations and regret updates in turn (Player of Games, algorithm 1)."""
 
 import dataclasses
 import functools
@@ -23,9 +18,9 @@ from solvers import loop, validation
 from solvers.algorithms.gadgets import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.algorithms.wrappers import LeafMeans, Promises, Resolving
-from solvers.growing.insertion.tree import InsertedTree, plant, plant_path
-from solvers.growing.marked import Marked, plant_marked
-from solvers.growing.simulate import Growth, Rules, View, in_rounds, sample_pair, simulate
+from solvers.growing.insertion.tree import ByRules, InsertedTree, most_nodes
+from solvers.growing.marked import OnTree
+from solvers.growing.simulate import Growth, View, in_rounds, sample_pair, simulate
 from solvers.growing.states import GTCFR, StateFunction, StateQuery, ask_some
 from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues, seat_of
@@ -46,108 +41,17 @@ def check_nodes(tree: PublicTree, nodes: Any) -> None:
       raise ValueError("nodes are those of another tree; solvers.node_info(game, tree) makes them")
 
 
-def check_key(key: Any) -> None:
-  """Checks that `key` is one random key."""
-  typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-  if not typed or key.ndim:
-    raise TypeError(f"key={type(key).__name__} must be one key, such as jax.random.key(0)")
-
-
-def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
-  """Returns one node, which may be traced."""
-  if isinstance(node, jax.core.Tracer):
-    return node
-  if isinstance(node, int | np.integer | np.ndarray | jax.Array) and np.ndim(node) == 0:
-    number = validation.check_integer(name, node if isinstance(node, int) else node.item(), least=0)
-    if number < tree.num_nodes:
-      return jnp.asarray(number)
-  raise ValueError(
-    f"{name}={validation.short(node)} must be a node of the tree, 0 to {tree.num_nodes - 1}"
-  )
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class OnTree:
-  """The start of a search on a written-out tree.
-
-  Attributes:
-    tree, nodes, scale: see `Marked`.
-    root, current: nodes, where it and its simulations start.
-    beliefs: `[P, H]` at the root.
-    promises: there, which may be to nobody; None for never to anybody.
-  """
-
-  tree: PublicTree
-  nodes: NodeInfo
-  scale: Any
-  root: Array
-  current: Array
-  beliefs: Array
-  promises: Promises | None
-
-  def plant(self, search: GTCFR) -> tuple[Marked, jax.Array]:
-    """Returns the store before the first simulation, and the place at which simulations start."""
-    start = self.tree, self.nodes, self.root, self.current, self.scale
-    return plant_marked(*start, whole=search.whole)
-
-  def steps(self, store: Any) -> int:
-    """Returns the most steps of a simulation."""
-    return store.tree.structure.depth
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ByRules:
-  """The start of a search in a game whose tree is made as it grows.
-
-  Attributes:
-    state: `[S]` public state of the root.
-    possible: `[P, H]` infostates that the rules allow there.
-    path: `[D]` public actions from there, then -1.
-    beliefs, promises: see `OnTree`.
-    game: the rules; static.
-    capacity: nodes that there is room for; static.
-  """
-
-  state: Array
-  possible: Array
-  path: Array
-  beliefs: Array
-  promises: Promises | None
-  game: Game = dataclasses.field(metadata={"static": True})
-  capacity: int = dataclasses.field(metadata={"static": True})
-
-  def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
-    root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
-    tree = plant(self.game, *root, children_at_once(self.game, search))
-    return plant_path(tree, jnp.asarray(self.path))
-
-  def steps(self, store: Any) -> int:
-    return min(self.game.max_moves, store.capacity)
-
-
-def children_at_once(game: Game, search: GTCFR) -> int:
-  """Returns the most children that a simulation adds."""
-  if search.children is None or game.has_chance:
-    return game.num_children
-  return min(search.children, game.num_children)
-
-
-def most_nodes(game: Game, search: GTCFR, length: int) -> int:
-  """Returns the most nodes of a search whose path is of `length` actions."""
-  most = search.simulations * children_at_once(game, search)
-  return 1 + game.num_children * (length + 1) + most
-
-
-def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
+def _start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
   """Returns the start of `gt_cfr` in a tree; arguments as for `gt_cfr`."""
   validation.check_unstacked(tree)
   check_nodes(tree, nodes)
   beliefs = tree.prior if beliefs is None else beliefs
   validation.check_shape("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
-  root = check_node("root", tree, 0 if root is None else root)
-  current = root if current is None else check_node("current", tree, current)
+  root = 0 if root is None else root
+  root, current = (
+    jnp.asarray(validation.integers(name, node, 0, tree.num_nodes - 1, ndim=0))
+    for name, node in (("root", root), ("current", root if current is None else current))
+  )
   if validation.is_concrete(tree, nodes, root, current):
     above = int(current)
     while above > int(root):  # a node's number is larger than those above it
@@ -164,7 +68,7 @@ def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs
   return OnTree(tree, nodes, largest_payoff(tree), root, current, beliefs, None)
 
 
-def start_by_rules(
+def _start_by_rules(
   game: Game, search: GTCFR, state: Any, possible: Any, path: Any, beliefs: Any, capacity: Any
 ) -> ByRules:
   """Returns the start of `gt_cfr` in a game by its rules; arguments as for `gt_cfr`."""
@@ -186,9 +90,7 @@ def start_by_rules(
   validation.check_shape("beliefs", beliefs, shape, "(P, H)")
   possible = np.ones(shape, bool) if possible is None else possible
   validation.check_shape("possible", possible, shape, "(P, H)")
-  if not isinstance(path, jax.Array):
-    path = jnp.asarray(validation.integers("path", path, -1, 2**31 - 1, ndim=1), jnp.int32)
-  validation.check_shape("path", path, (path.size,), "(D,)")
+  path = jnp.asarray(validation.integers("path", path, -1, 2**31 - 1, ndim=1), jnp.int32)
   if validation.is_concrete(state, possible, path, beliefs):
     followed = [action for action in path.tolist() if action >= 0]
     last = game.state_after(followed, start=np.asarray(state), field="path")
@@ -209,24 +111,11 @@ def start_by_rules(
 
 
 class Asked(NamedTuple):
-  """One of a search's questions, each as likely as any other.
+  """One of a search's questions, each as likely as any other."""
 
-  Attributes:
-    here: `[]` a leaf of that moment, as the store places it; of a chain's search its public state.
-    beliefs: `[P, H]` there, player 0's first; of a chain's search none where an infostate is not
-      possible.
-    total: `[]` how many questions there were.
-  """
-
-  here: Any
-  beliefs: jax.Array
-  total: jax.Array
-
-  @classmethod
-  def nothing(cls, problem: Any) -> "Asked":
-    """Returns the empty record of questions."""
-    zero = jnp.zeros((), jnp.int32)
-    return cls(zero, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), zero)
+  here: Any  # `[]` a leaf, as the store places it; of a chain's search its public state
+  beliefs: jax.Array  # `[P, H]` there, player 0's first
+  total: jax.Array  # `[]` how many questions there were
 
 
 def answer(
@@ -237,43 +126,21 @@ def answer(
   temperature: float,
   wanted: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-  """Returns both players' values `[L, P, H]` and priors `[L, M, H]` of a store's leaves.
-
-  Args:
-    network, params: a function of (params, query), and its first argument.
-    store: which states there are.
-    query: `beliefs` player 0's first.
-    temperature: see `GTCFR`.
-    wanted: `[L]` whose answers count; None for all.
-  """
+  """Returns both players' values `[L, P, H]` and priors `[L, M, H]` of a store's leaves."""
   movers = store.movers
   query = query._replace(beliefs=seat_of(movers, query.beliefs))
   found = network(params, query) if wanted is None else ask_some(network, params, query, wanted)
   dtype = store.prior.dtype
+  legal, logits = store.open, (found.logits / temperature).astype(dtype)
+  # Logits of more moves than the store's are left out: those of chance's outcomes, which are alike.
+  logits = jnp.where((movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
   values = seat_of(movers, found.values).astype(dtype)
-  return values, prior_of(store, (found.logits / temperature).astype(dtype))
-
-
-def prior_of(store: Store, logits: jax.Array) -> jax.Array:
-  """Returns the softmax of logits `[L, M, H]` over open moves; uniform where chance moves.
-
-  Logits of more moves than the store's are left out: those of chance's outcomes.
-  """
-  legal = store.open
-  logits = jnp.where((store.movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
-  return jax.nn.softmax(logits, axis=1, where=legal)
+  return values, jax.nn.softmax(logits, axis=1, where=legal)
 
 
 def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:
-  """Draws between what was asked before and the questions about the leaves of one update.
-
-  Args:
-    asked: what was drawn so far.
-    problem: whose leaves are asked about.
-    beliefs: `[L, P, H]` at all rows.
-    numbers: `[2]` random ones.
-  """
-  wanted = problem.is_frontier()
+  """Draws between what was asked before and the questions about the leaves of one update."""
+  wanted = problem.frontier
   seen = jnp.cumsum(wanted, dtype=jnp.int32)
   number = seen[-1]
   row = jnp.argmax(seen.astype(numbers.dtype) > numbers[0] * number.astype(numbers.dtype))
@@ -287,44 +154,21 @@ _LAST = 2**31 - 1  # no round has this number
 
 
 class Grown(NamedTuple):
-  """What a search leaves: its answer, and what the next search starts from.
+  """What a search leaves: its answer, and what the next search starts from."""
 
-  Places are a tree's nodes or those of `tree`; letters as in `solvers.growing.store`.
-
-  Attributes:
-    policy: `[M, H]` the average policy where simulations started, by move.
-    average_policy: `[C, H]` how likely who moved to a node did so, by the infostate there; zero for
-      places without a node. In trees by insertion with hidden moves `[C, M, H]`, by the node at
-      which moves are made.
-    root_values: `[P, H]` mean expected payoffs at the root; under alternatives those of an
-      opponent that enters always.
-    root_mass: `[P, H]` the other's mass at the root that is compatible with an infostate.
-    values: `[P, C, H]` mean expected payoff at every inner node, by each player's infostate: sums
-      of counterfactual values over sums of the other's mass.
-    reach: `[P, C, H]` players' ranges: average policy times public chance and what they were
-      believed to hold at the root.
-    known: `[P, C]` whether anything is known of those values: of a node that joined after the last
-      update, or that the other has not played to since it joined, there is not.
-    present: `[C]` which places hold a node of the search.
-    visits: `[C, M, H]` how often simulations made a move.
-    current: `[]` the place that simulations started from.
-    asked: one of the questions that the search asked about its leaves, drawn from all of them; the
-      root is among them in updates alone.
-    tree: the nodes of a search by insertion, `tree.lost` of which had no room; else None.
-  """
-
-  policy: jax.Array
-  average_policy: jax.Array
-  root_values: jax.Array
-  root_mass: jax.Array
-  values: jax.Array
-  reach: jax.Array
-  known: jax.Array
-  present: jax.Array
-  visits: jax.Array
-  current: jax.Array
-  asked: Asked
-  tree: Any
+  # Places are a tree's nodes or those of `tree`; letters as in `solvers.growing.store`.
+  policy: jax.Array  # `[M, H]` the average policy where simulations started, by move
+  average_policy: jax.Array  # `[C, H]` of the move to a node; with hidden moves `[C, M, H]`
+  root_values: jax.Array  # `[P, H]` at the root
+  root_mass: jax.Array  # `[P, H]` the other's mass at the root that is compatible with an infostate
+  values: jax.Array  # `[P, C, H]` at every inner node, per unit of the other's mass
+  reach: jax.Array  # `[P, C, H]` average policy times public chance and root beliefs
+  known: jax.Array  # `[P, C]` whether the other played there in an update
+  present: jax.Array  # `[C]` which places hold a node of the search
+  visits: jax.Array  # `[C, M, H]` how often simulations made a move
+  current: jax.Array  # `[]` the place that simulations started from
+  asked: Asked  # one of the search's questions; the root is among them in updates alone
+  tree: Any  # the nodes of a search by insertion, `tree.lost` of which had no room; else None
 
 
 @validation.checked
@@ -350,13 +194,13 @@ def gt_cfr(
 
   Works under `jax.jit`, `jax.vmap` (over roots, paths, beliefs, keys and params) and inside
   `lax.scan`. The network is asked in every update about the leaves, for both players' values at the
-  beliefs of the current policies and for the policy that simulations take as their prior. In a game
-  by its rules with one infostate a player it is asked once about each state, when it joins, and
-  its values scaled by reach (Player of Games, sections 3.2 and B.2).
+  beliefs of the current policies and for the prior of simulations. By rules with one infostate a
+  player it is asked once about each state, when it joins, and its values are scaled by reach
+  (Player of Games, sections 3.2 and B.2).
 
   Args:
     rules: the game's whole tree, or all of it that a search may grow into, whose nodes the search
-      marks; or the game, static, whose rules make the nodes that it inserts as it grows.
+      marks; or the game, static, whose rules make the nodes that it inserts.
     nodes: of a tree, from `solvers.node_info(game, tree)`.
     search: settings; static. `whole` is for trees.
     key: a random key, as `jax.random.key` returns it.
@@ -365,18 +209,16 @@ def gt_cfr(
     network: instead of it, of `(params, StateQuery)`; static.
     params: passed on to either.
     root: the node at which the search starts, or `[S]` the public state; None for the first.
-    current: in trees, the node at which simulations start, below `root` or the same, for continual
-      re-solving; what lies between is in the tree from the start.
-    possible: by rules, `[P, H]` which infostates the rules allow at `root`; None for all, in a
-      game with hidden moves for those of its prior.
-    path: by rules, `[D]` public actions from `root` to the state that simulations start from,
-      then -1. They must be legal.
+    current: in trees, the node at which simulations start, `root` or below it; what lies between is
+      in the tree from the start.
+    possible: by rules, `[P, H]` which infostates the rules allow at `root`; None for all, in a game
+      with hidden moves for those of its prior.
+    path: by rules, `[D]` legal public actions from `root` to where simulations start, then -1.
     beliefs: `[P, H]` at the root; None for the game's prior, at its own root.
     alternatives: what the opponent of `searcher` is promised at the root; see `ContinualResolve`.
     searcher: whose policy is wanted, with `alternatives`.
-    capacity: by rules, how many nodes there is room for; None for as many as could join.
-      Children of a node join all or, where they do not fit, not at all, and are counted in
-      `Grown.tree.lost`.
+    capacity: by rules, room for nodes; None for as many as could join. Children of a node join all
+      or, where they do not fit, not at all, and are counted in `Grown.tree.lost`.
 
   Raises:
     TypeError: an argument is of another kind.
@@ -384,7 +226,9 @@ def gt_cfr(
       allowed: beliefs that are no distributions, promises beyond what the game pays, a root where
       the game is over, or a path that is not legal.
   """
-  check_key(key)
+  typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+  if not typed or key.ndim:
+    raise TypeError(f"key={type(key).__name__} must be one key, such as jax.random.key(0)")
   if leaf_values is not None and network is not None:
     raise ValueError("leaves are valued by leaf_values or by network: give one of them")
   if (alternatives is None) != (searcher is None):
@@ -405,10 +249,10 @@ def gt_cfr(
     if value is not None:
       raise ValueError(f"{name} is not for {'trees' if on_tree else 'games by their rules'}")
   if on_tree:
-    given: Any = start_on_tree(rules, nodes, root, current, beliefs)
+    given: Any = _start_on_tree(rules, nodes, root, current, beliefs)
     most = None if rules.depth_limited else given.scale
   else:
-    given = start_by_rules(rules, search, root, possible, path, beliefs, capacity)
+    given = _start_by_rules(rules, search, root, possible, path, beliefs, capacity)
     most = rules.largest_payoff
   if alternatives is not None and searcher is not None:
     most = most if validation.is_concrete(most) else None
@@ -465,7 +309,7 @@ def grow(
       queries = [algorithm.leaf_query(now, state, player) for player in (0, 1)]
       values = jnp.stack([leaf_values(params, query) for query in queries], axis=1)
     elif network is not None:
-      wanted = now.is_frontier()
+      wanted = now.frontier
       values, new = ask(store, query.beliefs, wanted)
       prior = jnp.where(wanted[:, None, None], new, prior)
     if not store.asks_once:
@@ -497,12 +341,11 @@ def grow(
     reach = algorithm.core(state).reach
     for j in range(search.per_round):
       hands = sample_pair(now, reach, current, numbers.pairs[j])
-      growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], rules)
+      growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], search)
       if store.asks_once and network is not None:
         growth = growth._replace(store=_ask_joined(growth.store, places, network, params, search))
     return state, growth, asked
 
-  rules = Rules(search.puct, search.children, store.scale)
   if asks:
     first = algorithm.leaf_query(problem, state, 0).beliefs
     wanted = store.present[problem.rows] & (store.movers <= CHANCE)
@@ -511,7 +354,9 @@ def grow(
   elif network is not None:
     store = _ask_joined(store, problem.rows, network, params, search)
   zeros = jnp.zeros((len(store.kind), *store.prior.shape[1:]), beliefs.dtype)
-  carry = varying_alike((state, Growth(store, zeros), Asked.nothing(problem)), beliefs)
+  none = jnp.zeros((), jnp.int32)
+  asked = Asked(none, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), none)
+  carry = varying_alike((state, Growth(store, zeros), asked), beliefs)
   state, (store, visits), asked = in_rounds(
     round_of, carry, key, rounds, search, start.steps(store)
   )

@@ -1,7 +1,4 @@
-"""The store whose places are the nodes of a written-out tree: a search marks those that it adds.
-
-Its problem is that of the marked nodes below any root.
-"""
+"""The store whose places are the nodes of a written-out tree: a search marks those that it adds."""
 
 import dataclasses
 import itertools
@@ -13,6 +10,8 @@ import numpy as np
 
 from games.public_tree import PADDING, Array, PublicTree, TreeStructure
 from games.tabulate import NodeInfo, infostates_after
+from solvers.algorithms.wrappers import Promises
+from solvers.growing.states import GTCFR
 from solvers.growing.store import Moves, PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels, lift, lower, reduce_gathered, split_levels
 from solvers.sweeps.pairs import TreePairs, make_pairs
@@ -22,19 +21,11 @@ from solvers.sweeps.problem import Sweep
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MarkedProblem(PlacesProblem):
-  """The problem of a tree's marked nodes; its `L` leaves are all inner nodes and leaves.
+  """The problem of a tree's marked nodes; its `L` leaves are all inner nodes and leaves."""
 
-  Attributes:
-    pairs: of the tree, by level.
-    root: `[]` the node at which it starts.
-    frontier: `[L]` bool, see `PlacesProblem`.
-    features: `[P, L, F]` see `NodeInfo`.
-  """
-
-  pairs: TreePairs
-  root: jax.Array
-  frontier: jax.Array
-  features: jax.Array
+  pairs: TreePairs  # of the tree, by level
+  root: jax.Array  # `[]` the node at which it starts
+  features: jax.Array  # `[P, L, F]` see `NodeInfo`
 
   @property
   def rows(self) -> jax.Array:
@@ -48,9 +39,6 @@ class MarkedProblem(PlacesProblem):
 
   def leaf_possible(self) -> jax.Array | None:
     return None if self.tree.possible is None else jnp.asarray(self.tree.possible)[self.rows]
-
-  def is_frontier(self) -> jax.Array:
-    return self.frontier
 
   def possible_rows(self, index: int, player: int) -> jax.Array | None:
     there = [x for x in self.pairs.possible[player] if x is not None]  # all of them or none
@@ -98,7 +86,7 @@ class MarkedProblem(PlacesProblem):
     return Sweep(self.split(values), root, (None, self.from_parents(1, player, values)))
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
-    rows = above[_parents(self.tree.structure)]
+    rows = above[self.tree.structure.parents[1:]]
     if self.tree.infostate_parent is None:
       return rows
     return jnp.concatenate(
@@ -112,7 +100,7 @@ class MarkedProblem(PlacesProblem):
     if self.tree.infostate_parent is not None:
       pieces = [(i, rows[a - 1 : b - 1]) for i, a, b in self._levels()]
       rows = jnp.concatenate([lower(self.tree, i, player, x, maximum=maximum) for i, x in pieces])
-    parents = _parents(self.tree.structure)
+    parents = self.tree.structure.parents[1:]
     return reduce_gathered(parents, rows, self.tree.num_nodes, maximum=maximum)
 
   def _levels(self) -> list[tuple[int, int, int]]:
@@ -127,24 +115,10 @@ def leaf_places(structure: TreeStructure) -> np.ndarray:
   return np.concatenate([x + np.arange(level.num_inner + level.num_leaves) for x, level in levels])
 
 
-def _parents(structure: TreeStructure) -> np.ndarray:
-  """Returns the parent of each node but the first: `[N - 1]`."""
-  levels = zip(structure.offsets, structure.levels[1:])
-  return np.concatenate([start + level.parents for start, level in levels])
-
-
 def marked_problem(
   tree: PublicTree, info: NodeInfo, root: jax.Array, beliefs: Array, present: Array
 ) -> MarkedProblem:
-  """Returns the problem of the nodes that `present` `[N]` marks, below `root`.
-
-  Args:
-    tree: whole or depth-limited.
-    info: from `node_info`.
-    root: a node; may be traced.
-    beliefs: `[P, H]` there, in its infostates.
-    present: of nodes below `root`, it included; the parent of every other one must be present.
-  """
+  """Returns the problem of the nodes that `present` `[N]` marks, below `root`."""
   places = leaf_places(tree.structure)
   # Pair weights are looked up at the leaves, which here are inner nodes too.
   tree = dataclasses.replace(
@@ -174,7 +148,7 @@ def with_nodes(problem: MarkedProblem, present: Array) -> MarkedProblem:
   tree, places = problem.tree, problem.rows
   there = jnp.asarray(present) & (jnp.asarray(tree.kind) != PADDING)
   exists = there[:, None].astype(tree.dtype)
-  parents = _parents(tree.structure)
+  parents = tree.structure.parents[1:]
   below = reduce_gathered(parents, exists[1:], tree.num_nodes, maximum=True)
   frontier = (exists[places] > 0) & (below[places] <= 0)
   return dataclasses.replace(problem, exists=(exists[:1], exists[1:]), frontier=frontier[:, 0])
@@ -183,23 +157,14 @@ def with_nodes(problem: MarkedProblem, present: Array) -> MarkedProblem:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Marked:
-  """A `Store` of a tree's nodes; letters as there, with `N` for `C`.
+  """A `Store` of a tree's nodes; letters as there, with `N` for `C`."""
 
-  Attributes:
-    tree: the game's whole tree, or all of it that the search may grow into.
-    nodes: from `node_info`.
-    root: `[]` the node at which the search starts.
-    scale: the largest payoff of the game, of which the tree may be a part.
-    present: `[N]` which nodes the search has added.
-    prior: `[L, M, H]` see `Store`.
-  """
-
-  tree: PublicTree
-  nodes: NodeInfo
-  root: Any
-  scale: Any
-  present: jax.Array
-  prior: jax.Array
+  tree: PublicTree  # the game's whole tree, or all of it that the search may grow into
+  nodes: NodeInfo  # from `node_info`
+  root: Any  # `[]` the node at which the search starts
+  scale: Any  # the largest payoff of the game, of which the tree may be a part
+  present: jax.Array  # `[N]` which nodes the search has added
+  prior: jax.Array  # `[L, M, H]` see `Store`
 
   asks_once = False
   grows = False
@@ -250,11 +215,9 @@ class Marked:
     if hides:
       leads_to = jnp.asarray(self.nodes.leads_to[node, :, held])
     child = jnp.asarray(self.nodes.child[node, action])
-    rows, known = row_of_nodes(self.tree.structure), (action >= 0) & self.present[child]
-    here, below = jnp.asarray(rows)[node], jnp.asarray(rows)[child]
-    asks = below < len(self.prior)
-    met = jnp.where(asks, below, here), jnp.where(asks, leads_to, held)
-    place = child, leads_to, *met, here
+    here = jnp.asarray(row_of_nodes(self.tree.structure))[node]
+    known = (action >= 0) & self.present[child]
+    place = child, leads_to, here
     return Moves(action >= 0, known, action, leads_to, *place, self.prior[here, :, held])
 
   def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:
@@ -281,33 +244,40 @@ class Marked:
     return padded[:, row_of_nodes(self.tree.structure)]
 
 
-def plant_marked(
-  tree: PublicTree, nodes: NodeInfo, root: Array, current: Array, scale: Array, *, whole: bool
-) -> tuple[Marked, Any]:
-  """Returns the store of a search: its root, the nodes on the way to `current`, their children.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class OnTree:
+  """The start of a search on a written-out tree."""
 
-  Also `current`.
+  tree: PublicTree  # see `Marked`
+  nodes: NodeInfo
+  scale: Any
+  root: Array  # the node where it starts
+  current: Array  # the node where simulations start
+  beliefs: Array  # `[P, H]` at the root
+  promises: Promises | None  # there, which may be to nobody; None for never to anybody
 
-  Args:
-    tree, nodes, scale: see `Marked`.
-    root, current: nodes; may be traced.
-    whole: whether all below the root is there.
-  """
-  given = jax.tree.map(jnp.asarray, (tree, nodes, root, current, scale))
-  tree, nodes, root, current, scale = given
-  paths = jnp.asarray(ancestors(tree.structure))
-  if whole:
-    present = (paths == root).any(axis=1)
-  else:  # a node's number is larger than those above it
-    path = jnp.maximum(paths[current], root)
-    kids = nodes.child[path].reshape(-1)
-    there = jnp.concatenate([path, jnp.where(kids >= 0, kids, tree.num_nodes)])
-    present = jnp.zeros(tree.num_nodes, bool).at[there].set(True, mode="drop")
-  planted: Any = Marked(tree, nodes, root, scale, present, jnp.zeros(()))
-  allowed = planted.open.astype(tree.dtype)
-  uniform = allowed / jnp.maximum(allowed.sum(axis=1, keepdims=True), 1.0)
-  uniform = jnp.broadcast_to(uniform, (*uniform.shape[:2], tree.num_infostates))
-  return dataclasses.replace(planted, prior=uniform), current
+  def plant(self, search: GTCFR) -> tuple[Marked, Any]:
+    """Returns the store of the root, the way to `current` and their children; and `current`."""
+    given = jax.tree.map(jnp.asarray, (self.tree, self.nodes, self.root, self.current, self.scale))
+    tree, nodes, root, current, scale = given
+    paths = jnp.asarray(ancestors(tree.structure))
+    if search.whole:
+      present = (paths == root).any(axis=1)
+    else:  # a node's number is larger than those above it
+      path = jnp.maximum(paths[current], root)
+      kids = nodes.child[path].reshape(-1)
+      there = jnp.concatenate([path, jnp.where(kids >= 0, kids, tree.num_nodes)])
+      present = jnp.zeros(tree.num_nodes, bool).at[there].set(True, mode="drop")
+    planted: Any = Marked(tree, nodes, root, scale, present, jnp.zeros(()))
+    allowed = planted.open.astype(tree.dtype)
+    uniform = allowed / jnp.maximum(allowed.sum(axis=1, keepdims=True), 1.0)
+    uniform = jnp.broadcast_to(uniform, (*uniform.shape[:2], tree.num_infostates))
+    return dataclasses.replace(planted, prior=uniform), current
+
+  def steps(self, store: Any) -> int:
+    """Returns the most steps of a simulation."""
+    return store.tree.structure.depth
 
 
 def row_of_nodes(structure: TreeStructure) -> np.ndarray:

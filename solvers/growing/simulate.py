@@ -1,7 +1,6 @@
 """One simulation of GT-CFR: choices by PUCT, the policy and chance, and the nodes that it adds.
 
-Section 3.2.2 of Player of Games, in any store. Choices are about one node and the infostate that
-its mover holds.
+Section 3.2.2 of Player of Games, in any store.
 """
 
 import functools
@@ -17,6 +16,7 @@ from games.public_tree import Array
 from solvers import tuning
 from solvers.growing.states import GTCFR
 from solvers.growing.store import Moves, Store
+from solvers.sweeps.problem import per_unit_of_mass
 from solvers.xla import varying_alike
 
 # Random numbers that a step of a simulation takes: two for a move, one for chance.
@@ -29,53 +29,28 @@ _TIE = 1e-6
 Carry = TypeVar("Carry")
 
 
-class Rules(NamedTuple):
-  """How simulations choose; see `GTCFR`."""
-
-  puct: float
-  children: int | None
-  scale: Array | float  # the largest payoff
-
-
 class MoveOptions(NamedTuple):
-  """The mover's options with values and counts of the last update: `[K]` of each.
+  """The mover's options with values and counts of the last update: `[K]` of each."""
 
-  Attributes:
-    open: whether there is such a move.
-    policy: that is followed half of the time.
-    prior: how likely the network thinks it.
-    value: expected payoff; of a move that is not in the tree, the node's own.
-    visits: how often it was simulated.
-    recent: the part of `visits` since the last update.
-  """
-
-  open: jax.Array
-  policy: jax.Array
-  prior: jax.Array
-  value: jax.Array
-  visits: jax.Array
-  recent: jax.Array
+  open: jax.Array  # whether there is such a move
+  policy: jax.Array  # that is followed half of the time
+  prior: jax.Array  # how likely the network thinks it
+  value: jax.Array  # expected payoff; of a move that is not in the tree, the node's own
+  visits: jax.Array  # how often it was simulated
+  recent: jax.Array  # the part of `visits` since the last update
 
 
 class Numbers(NamedTuple):
-  """The random numbers of one round of a search, which do not depend on what it finds.
+  """The random numbers of one round of a search, which do not depend on what it finds."""
 
-  Attributes:
-    pairs: `[simulations, 2]` of the infostates at the root.
-    walks: `[most steps, simulations, NUMBERS]`.
-    notes: `[updates, 2]` of which question is kept.
-  """
-
-  pairs: jax.Array
-  walks: jax.Array
-  notes: jax.Array
+  pairs: jax.Array  # `[simulations, 2]` of the infostates at the root
+  walks: jax.Array  # `[most steps, simulations, NUMBERS]`
+  notes: jax.Array  # `[updates, 2]` of which question is kept
 
   @classmethod
   def draw(cls, key: jax.Array, search: GTCFR, steps: int) -> "Numbers":
-    """Draws those of a round of `search` whose walks take at most so many steps.
-
-    Walks of more steps begin with the same numbers.
-    """
+    """Draws those of a round of `search` whose walks take at most so many steps."""
+    # Walks of more steps begin with the same numbers.
     pairs, walks, notes = jax.random.split(key, 3)
     return cls(
       jax.random.uniform(pairs, (search.per_round, 2)),
@@ -92,15 +67,7 @@ def in_rounds(
   search: GTCFR,
   steps: int,
 ) -> Carry:
-  """Takes the rounds of a search in turn.
-
-  Args:
-    take: one round: its numbers and the carry to the next carry.
-    carry: before the first.
-    key: of the search.
-    rounds: how many; may be traced.
-    search, steps: what they consist of, see `Numbers.draw`.
-  """
+  """Takes the rounds of a search in turn."""
   draw_round = jax.vmap(lambda i: Numbers.draw(jax.random.fold_in(key, i), search, steps))
 
   def some(j, carry):
@@ -115,39 +82,32 @@ def in_rounds(
   return lax.fori_loop(0, -(-rounds // _AT_ONCE), some, carry)
 
 
-def choose_move(numbers: jax.Array, options: MoveOptions, rules: Rules) -> jax.Array:
-  """Returns a simulation's option: PUCT's, or one sampled from the policy.
-
-  Args:
-    numbers: `[2]` random ones.
-    options: the moves.
-    rules: of the choice.
-  """
+def choose_move(
+  numbers: jax.Array, options: MoveOptions, search: GTCFR, scale: Array | float
+) -> jax.Array:
+  """Returns a simulation's option: PUCT's, or one sampled from the policy."""
   followed = jnp.where(options.open, options.policy, 0.0)
   followed = jnp.where(followed.sum() > 0, followed, options.open.astype(followed.dtype))
   by_policy = sample_index(numbers[0], followed)
-  by_puct = puct(options, rules)
-  return jnp.where(numbers[1] < _PUCT_SHARE, by_puct, by_policy)
+  return jnp.where(numbers[1] < _PUCT_SHARE, puct(options, search.puct, scale), by_policy)
 
 
-def puct(options: MoveOptions, rules: Rules) -> jax.Array:
+def puct(options: MoveOptions, weight: float, scale: Array | float) -> jax.Array:
   """Returns the option of the highest score, the first of those that tie."""
-  value, visits, recent = options.value / rules.scale, options.visits, options.recent
+  value, visits, recent = options.value / scale, options.visits, options.recent
   # Visits since the last update count as losses, so that simulations of one batch spread.
   lost = (visits * value - recent) / jnp.maximum(visits + recent, 1.0)
   value = jnp.where(recent > 0, lost, value)
   total = jnp.where(options.open, visits, 0.0).sum()
-  score = value + rules.puct * options.prior * jnp.sqrt(total) / (1.0 + visits)
+  score = value + weight * options.prior * jnp.sqrt(total) / (1.0 + visits)
   score = jnp.where(options.open, score, -jnp.inf)
   return jnp.argmax(score >= score.max() - _TIE).astype(jnp.int32)
 
 
 def sample_index(number: jax.Array, weights: jax.Array) -> jax.Array:
-  """Returns the index that a random number stands for, by weights `[n]`; 0 where all are zero.
-
-  It takes one number, so that zeros among the weights, which are the children that only one
-  kind of tree has a place for, change nothing.
-  """
+  """Returns the index that a random number stands for, by weights `[n]`; 0 where all are zero."""
+  # It takes one number, so that zeros among the weights, which are the children that only one kind
+  # of tree has a place for, change nothing.
   weights = jnp.maximum(weights, 0.0)
   sums = jnp.cumsum(weights)
   point = number.astype(weights.dtype) * sums[-1]
@@ -163,41 +123,19 @@ _FEW_STEPS = 8
 
 
 class Growth(NamedTuple):
-  """What simulations leave behind.
+  """What simulations leave behind."""
 
-  Attributes:
-    store: the nodes.
-    visits: `[C, M, H]` how often each move was simulated, by the infostate that the mover held.
-  """
-
-  store: Any
-  visits: jax.Array
+  store: Any  # the nodes
+  visits: jax.Array  # `[C, M, H]` how often each move was simulated by each infostate
 
 
 class View(NamedTuple):
-  """What a simulation sees of the last update.
+  """What a simulation sees of the last update."""
 
-  Attributes:
-    policy: `[R, H]` that is followed half of the time.
-    values: for each player `[R, H]`, counterfactual, in its infostates.
-    mass: for each player `[L, H]`, the other's mass that its infostates may meet.
-    visits: `[C, M, H]` as they were then.
-  """
-
-  policy: jax.Array
-  values: tuple[jax.Array, jax.Array]
-  mass: tuple[jax.Array, jax.Array]
-  visits: jax.Array
-
-  def expected(self, player: jax.Array, value: Any, mass: Any) -> jax.Array:
-    """Returns `player`'s expected payoff, by places of its value and of the mass that it meets."""
-    first, second = (x[value] for x in self.values)
-    met_first, met_second = (x[mass] for x in self.mass)
-    worth, met = (
-      jnp.where(player == 1, second, first),
-      jnp.where(player == 1, met_second, met_first),
-    )
-    return jnp.where(met > 0, worth, 0.0) / jnp.where(met > 0, met, 1.0)
+  policy: jax.Array  # `[R, H]` that is followed half of the time
+  values: tuple[jax.Array, jax.Array]  # for each player `[R, H]`, counterfactual, in its infostates
+  mass: tuple[jax.Array, jax.Array]  # for each player `[L, H]`
+  visits: jax.Array  # `[C, M, H]` as they were then
 
 
 class _Walk(NamedTuple):
@@ -215,14 +153,7 @@ class _Walk(NamedTuple):
 
 
 def sample_pair(problem: Any, reach: Any, node: jax.Array, numbers: Any) -> jax.Array:
-  """Samples both players' infostates at a node by their joint belief there: `[2]`.
-
-  Args:
-    problem: the search's.
-    reach: both players' own reach.
-    node: an inner node.
-    numbers: `[2]` random ones.
-  """
+  """Samples both players' infostates at a node by their joint belief there: `[2]`."""
   row = jnp.argmax(jnp.asarray(problem.rows, jnp.int32) == jnp.asarray(node, jnp.int32))
   own = [problem.leaf_reach(reach[p], p)[row] for p in (0, 1)]
   first = sample_index(numbers[0], own[0] * problem.compatible_mass(own[1][None], 0, row)[0])
@@ -237,24 +168,11 @@ def simulate(
   start: jax.Array,
   hands: jax.Array,
   numbers: jax.Array,
-  rules: Rules,
+  search: GTCFR,
 ) -> tuple[Growth, jax.Array]:
-  """Walks from `start` to the first state that is not in the tree, and adds that.
-
-  Half of the moves are PUCT's, half follow the policy. At a leaf of the tree its children are
-  added, `rules.children` of a player's by prior, all of chance's; where a move is missing, that.
-
-  Args:
-    view: of the last update.
-    growth: what there is.
-    start: a node.
-    hands: `[P]` the players' infostates.
-    numbers: `[most moves, NUMBERS]` random ones, a row for each step.
-    rules: see `GTCFR`.
-
-  Returns:
-    What there is then, and the places of who joined.
-  """
+  """Walks from `start` to the first state that is not in the tree, and adds that."""
+  # Half of the moves are PUCT's, half follow the policy. At a leaf of the tree its children are
+  # added, `search.children` of a player's by prior, all of chance's; where a move is missing, that.
   store: Store = growth.store
   most = len(numbers)
 
@@ -264,7 +182,8 @@ def simulate(
     moves, player = mover < CHANCE, jnp.minimum(mover, 1)
     held = hands[player]
     found = store.moves(node, held)
-    chosen = choose_move(drawn[:2], _options(view, growth, found, node, held, player), rules)
+    options = _options(view, growth, found, node, held, player)
+    chosen = choose_move(drawn[:2], options, search, store.scale)
     action = found.action[chosen]
     if store.deals:
       action = jnp.where(moves, action, sample_index(drawn[2], store.dealt(node, hands)))
@@ -303,7 +222,7 @@ def simulate(
   missing = end.node < 0
   above = jnp.where(missing, end.before, end.node)
   is_action = jnp.arange(store.legal.shape[-1], dtype=jnp.int32) == end.action
-  joins = jnp.where(missing, is_action, _joining(store, above, end.hands, rules))
+  joins = jnp.where(missing, is_action, _joining(store, above, end.hands, search.children))
   joined, places = store.join(above, joins)
   counts = end.counted.astype(growth.visits.dtype)
   return Growth(
@@ -312,16 +231,16 @@ def simulate(
   ), places
 
 
-def _joining(store: Store, leaf: jax.Array, hands: jax.Array, rules: Rules) -> jax.Array:
+def _joining(store: Store, leaf: jax.Array, hands: jax.Array, most: int | None) -> jax.Array:
   """Returns the children that a leaf gets whose mover holds its one of `hands`: `[A]` bool."""
   legal = store.legal[leaf]
-  if rules.children is None:
+  if most is None:
     return legal
   mover = store.kind[leaf]
   found = store.moves(leaf, hands[jnp.minimum(mover, 1)])
   likely = jnp.where(found.open, found.prior, -1.0)
   rank = jnp.argsort(jnp.argsort(-likely, stable=True), stable=True)
-  best = found.open & (rank < rules.children)
+  best = found.open & (rank < most)
   chosen = (
     jnp.zeros_like(legal).at[jnp.where(best, found.action, len(legal))].set(True, mode="drop")
   )
@@ -330,14 +249,18 @@ def _joining(store: Store, leaf: jax.Array, hands: jax.Array, rules: Rules) -> j
 
 def _options(view: View, growth: Growth, found: Moves, node, held, player) -> MoveOptions:
   """Returns the legal moves of `player` at `node` with infostate `held`: `[M]`."""
-  below = view.expected(player, (found.row, found.column), (found.met_row, found.met_column))
-  here = view.expected(player, (node, held), (found.here, held))
+
+  def at(rows: tuple[jax.Array, jax.Array], *place: jax.Array) -> jax.Array:
+    return jnp.where(player == 1, rows[1][place], rows[0][place])
+
+  below, here = at(view.values, found.row, found.column), at(view.values, node, held)
   visits = growth.visits[node, :, held]
   return MoveOptions(
     open=found.open,
     policy=jnp.where(found.known, view.policy[found.row, found.column], 0.0),
     prior=found.prior,
-    value=jnp.where(found.known, below, here),
+    # A move of one's own leaves the other's mass that one meets as it was.
+    value=per_unit_of_mass(jnp.where(found.known, below, here), at(view.mass, found.here, held)),
     visits=visits,
     recent=visits - view.visits[node, :, held],
   )

@@ -1,7 +1,4 @@
-"""Settings of growing-tree CFR, and its questions to a value-and-policy network.
-
-The network is asked about public belief states.
-"""
+"""Settings of growing-tree CFR, and its questions to a value-and-policy network."""
 
 import dataclasses
 import functools
@@ -16,6 +13,7 @@ from jax.custom_batching import custom_vmap
 
 from games.arrays import MOST, Count, Finite, Positive, Share, check_fields
 from solvers import tuning, validation
+from solvers.xla import varying_alike
 
 _TINY = float(np.finfo(float).tiny)
 
@@ -24,8 +22,8 @@ _TINY = float(np.finfo(float).tiny)
 class GTCFR:
   """Settings of growing-tree CFR; the paper's PoG(s, c) is `GTCFR(simulations=s, per_update=c)`.
 
-  Updates are of both players, by regret matching+ with linear averaging, and a fraction
-  `per_update` of c < 1 means 1 / c updates for each simulation.
+  Updates are of both players, by regret matching+ with linear averaging; c < 1 means 1 / c updates
+  for each simulation.
 
   Attributes:
     simulations: how many in all; 0 grows nothing.
@@ -37,8 +35,8 @@ class GTCFR:
     puct: how much PUCT explores.
     selection: which policy the moves follow that PUCT does not choose, `"current"` or `"average"`.
     mix: share of `ContinualResolve`'s followers, where there are alternatives.
-    alternating: whether player 1 responds to what player 0 has learned in the same update, and not
-      both to what they played before. Leaves are asked about once for both, so it costs nothing.
+    alternating: whether player 1 responds to player 0's newest policy; leaves are asked about once
+      for both.
     temperature: of the softmax that turns a network's logits into the prior of PUCT.
 
   Raises:
@@ -96,9 +94,7 @@ class GTCFR:
 
 
 class StateQuery(NamedTuple):
-  """A question about `R` public belief states, each from the seat of whom moves there.
-
-  Where chance moves it is player 0's.
+  """A question about `R` public belief states, each from the mover's seat, player 0's at chance.
 
   Attributes:
     features: `[R, F]` the public states as the mover sees them; None with `encoded`.
@@ -112,13 +108,12 @@ class StateQuery(NamedTuple):
 
 
 class StateAnswer(NamedTuple):
-  """What a network thinks of `R` public belief states (Player of Games, section 3.1).
+  """A network's answers about `R` public belief states (Player of Games, section 3.1).
 
   Attributes:
     values: `[R, P, H]` expected payoffs of both players' infostates, the mover's first.
-    logits: `[R, M, H]` of the mover's policy: for each move, by the infostate from which it is
-      made, whose moves share a softmax. A move is a public action, or in a game with hidden moves
-      has its number among the infostate's (`Game.moves_of`, `games.tabulate`).
+    logits: `[R, M, H]` of the mover's moves by the infostate from which they are made: public
+      actions, or with hidden moves as `Game.moves_of` numbers them.
   """
 
   values: jax.Array  # [R, P, H]
@@ -136,50 +131,57 @@ _FEW_ROWS = 4096
 def ask_some(
   function: StateFunction, params: Any, query: StateQuery, wanted: jax.Array
 ) -> StateAnswer:
-  """Answers those rows of a query that `wanted` `[R]` marks; the others are zero.
+  """Answers those rows of a query that `wanted` `[R]` marks; the others are zero."""
 
-  On a CPU the rows are packed, so that a row nobody wants costs nothing. Under `jax.vmap` those of
-  all lanes are packed together.
-  """
+  # On a CPU the rows are packed, so that a row nobody wants costs nothing. Under `jax.vmap` those
+  # of all lanes are packed together.
+  def answer(params, query, wanted, period):
+    ask = functools.partial(function, params)
+    return only_wanted(ask, query, wanted, tuning.pieces().questions, period)
 
   @custom_vmap
   def ask(params, query, wanted):
-    return _answer_packed(function, params, query, wanted, period=len(wanted))
+    return answer(params, query, wanted, len(wanted))
 
   @ask.def_vmap
   def ask_lanes(axis_size, in_batched, params, query, wanted):
-    batched_params, batched_query, batched_wanted = in_batched
+    (batched_params, batched_query, batched_wanted), period = in_batched, wanted.shape[-1]
     if any(jax.tree.leaves(batched_params)):  # each lane has its own network
       axes = jax.tree.map(lambda b: 0 if b else None, in_batched)
-      each = functools.partial(_answer_packed, function, period=wanted.shape[-1])
-      answer = jax.vmap(each, in_axes=axes)(params, query, wanted)
+      each = functools.partial(answer, period=period)
+      found = jax.vmap(each, in_axes=axes)(params, query, wanted)
     else:
-      period = wanted.shape[-1]
       query = jax.tree.map(
         lambda x, b: x.reshape(-1, *x.shape[2:]) if b else x, query, batched_query
       )
       if not batched_wanted:
         wanted = jnp.broadcast_to(wanted, (axis_size, period))
-      answer = _answer_packed(function, params, query, wanted.reshape(-1), period)
-      answer = jax.tree.map(lambda x: x.reshape(axis_size, period, *x.shape[1:]), answer)
-    return answer, jax.tree.map(lambda _: True, answer)
+      found = answer(params, query, wanted.reshape(-1), period)
+      found = jax.tree.map(lambda x: x.reshape(axis_size, period, *x.shape[1:]), found)
+    return found, jax.tree.map(lambda _: True, found)
 
   return StateAnswer(*ask(params, query, wanted))
 
 
-def _answer_packed(
-  function: StateFunction, params: Any, query: StateQuery, wanted: jax.Array, period: int
-) -> StateAnswer:
-  """Answers the wanted ones of `M` rows; arrays of `period` rows are the same for each lane."""
-  number, pieces = len(wanted), tuning.pieces().questions
+def only_wanted(
+  function: Callable[[Any], Any],
+  rows: Any,
+  wanted: jax.Array,
+  pieces: tuple[int, int] | None,
+  period: int,
+) -> Any:
+  """Applies `function` to those of `M` rows that `wanted` marks, in pieces; the others are zero."""
+  # Arrays of `period` rows are the same for each lane.
+  number = len(wanted)
 
   def mark(x: jax.Array) -> jax.Array:
-    return jnp.where(wanted.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0)
+    return jnp.where(wanted.reshape(-1, *[1] * (x.ndim - 1)), x, jnp.zeros((), x.dtype))
 
   if pieces is None:
     places = np.arange(number) % period
-    rows = jax.tree.map(lambda x: x if len(x) == number else x[places], query)
-    return jax.tree.map(mark, function(params, rows))
+    return jax.tree.map(
+      mark, function(jax.tree.map(lambda x: x if len(x) == number else x[places], rows))
+    )
   least, blocks = pieces
   block = min(number, max(least, -(-number // blocks)))
   padded = -(-number // block) * block
@@ -187,24 +189,20 @@ def _answer_packed(
   rank = jnp.cumsum(wanted, dtype=jnp.int32)
   search = "compare_all" if number <= _FEW_ROWS else "scan"
 
-  def answer(i: jax.Array) -> StateAnswer:
+  def answer(i: jax.Array) -> Any:
     places = jnp.searchsorted(
       rank, i * block + jnp.arange(1, block + 1, dtype=jnp.int32), method=search
     )
     there = jnp.minimum(places, number - 1)
-    rows = jax.tree.map(lambda x: x[there % period if len(x) == period else there], query)
-    return function(params, rows)
+    return function(jax.tree.map(lambda x: x[there if len(x) == number else there % period], rows))
 
   shapes = jax.eval_shape(answer, jnp.zeros((), jnp.int32))
-  # Like beliefs, so that they vary over the axes of a mesh as beliefs do.
-  empty = jax.tree.map(
-    lambda x: jnp.zeros_like(query.beliefs, x.dtype, (padded, *x.shape[1:])), shapes
-  )
+  empty = jax.tree.map(lambda x: jnp.zeros((padded, *x.shape[1:]), x.dtype), shapes)
 
-  def answer_block(i: jax.Array, found: StateAnswer) -> StateAnswer:
+  def answer_block(i: jax.Array, found: Any) -> Any:
     put = lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, i * block, 0)  # noqa: E731
     return jax.tree.map(put, found, answer(i))
 
-  found = jax.lax.fori_loop(0, -(-rank[-1] // block), answer_block, empty)
-
+  turns = -(-rank[-1] // block)
+  found = jax.lax.fori_loop(0, turns, answer_block, varying_alike(empty, rows))
   return jax.tree.map(lambda x: mark(x[jnp.maximum(rank - 1, 0)]), found)

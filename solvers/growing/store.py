@@ -1,13 +1,8 @@
-"""The protocol of a growing search's store: what it needs of the places that hold its nodes.
-
-Two follow it: `Marked`, whose places are the nodes of a written-out tree, swept by levels, and
-`InsertedTree`, whose places are made by a game's rules as nodes join, swept by parents.
-
-Letters: `C` places, `L` of them leaves of its problem, `A` public actions, `M` moves in the
-numbering of the store, `H` infostates, `R` rows of policies and values, `P = 2`.
-
-Its problem has a row for every place, in one array.
-"""
+"""The protocol of a growing search's store: what it needs of the places that hold its nodes."""
+# Two follow it: `Marked`, whose places are the nodes of a written-out tree, swept by levels, and
+# `InsertedTree`, whose places are made by a game's rules as nodes join, swept by parents.
+# Letters: `C` places, `L` of them leaves of its problem, `A` public actions, `M` moves in the
+# numbering of the store, `H` infostates, `R` rows of policies and values, `P = 2`.
 
 import dataclasses
 from typing import Any, NamedTuple, Protocol
@@ -21,64 +16,35 @@ from solvers.sweeps.problem import Alternatives, Problem, Sweep
 
 
 class Moves(NamedTuple):
-  """Moves at one node of a mover who holds one infostate: `[M]` of each.
+  """Moves at one node of a mover who holds one infostate: `[M]` of each."""
 
-  Attributes:
-    open: whether the rules allow it.
-    known: whether it leads to a node of the tree.
-    action: the public action.
-    leads_to: the infostate that the mover holds afterwards.
-    row, column: its place in arrays `[R, H]` of policies and values; meaningless unless known.
-    met_row, met_column: the place in arrays `[L, H]` of the other's mass that the mover meets
-      afterwards: a move of one's own leaves it as it was, so that the node's holds at ends.
-    here: `[]` the node's own row there.
-    prior: how likely the network thinks it; uniform without one.
-  """
-
-  open: jax.Array
-  known: jax.Array
-  action: jax.Array
-  leads_to: jax.Array
-  row: jax.Array
-  column: jax.Array
-  met_row: jax.Array
-  met_column: jax.Array
-  here: jax.Array
-  prior: jax.Array
+  open: jax.Array  # whether the rules allow it
+  known: jax.Array  # whether it leads to a node of the tree
+  action: jax.Array  # the public action
+  leads_to: jax.Array  # the infostate that the mover holds afterwards
+  row: jax.Array  # its place in arrays `[R, H]` of policies and values; meaningless unless known
+  column: jax.Array  # its place in arrays `[R, H]` of policies and values; meaningless unless known
+  here: jax.Array  # `[]` the node's row in arrays `[L, H]` of the other's mass that a mover meets
+  prior: jax.Array  # how likely the network thinks it; uniform without one
 
 
 class Store(Protocol):
-  """Places of one search, in its present state.
+  """Places of one search, in its present state."""
 
-  Attributes:
-    kind: `[C]` who moves, `CHANCE`, `TERMINAL` or something larger.
-    present: `[C]` which places hold a node of the tree.
-    legal: `[C, A]` which public actions the rules allow, in the tree or not.
-    prior: `[L, M, H]` how likely the network thinks each move.
-    movers: `[L]` as `kind`.
-    open: `[L, M, H]` or `[L, M, 1]`, which moves the rules allow.
-    scale: the largest payoff.
-    deals: whether chance may move.
-    asks_once: whether the network is asked when a node joins and never again.
-    grows: whether places are made as nodes join; else all are known beforehand.
-  """
-
-  kind: Any
-  present: Any
-  legal: Any
-  prior: Any
-  movers: Any
-  open: Any
-  scale: Any
-  deals: bool
-  asks_once: bool
-  grows: bool
+  kind: Any  # `[C]` who moves, `CHANCE`, `TERMINAL` or something larger
+  present: Any  # `[C]` which places hold a node of the tree
+  legal: Any  # `[C, A]` which public actions the rules allow, in the tree or not
+  prior: Any  # `[L, M, H]` how likely the network thinks each move
+  movers: Any  # `[L]` as `kind`
+  open: Any  # `[L, M, H]` or `[L, M, 1]`, which moves the rules allow
+  scale: Any  # the largest payoff
+  deals: bool  # whether chance may move
+  asks_once: bool  # whether the network is asked when a node joins and never again
+  grows: bool  # whether places are made as nodes join; else all are known beforehand
 
   def problem(self, beliefs: jax.Array, like: Any = None) -> Any:
-    """Returns the problem of the present nodes from root beliefs `[P, H]`.
-
-    `like` is None or an earlier problem of the search, from the same beliefs.
-    """
+    """Returns the problem of the present nodes from root beliefs `[P, H]`."""
+    # `like` is None or an earlier problem of the search, from the same beliefs.
 
   def seen(self) -> jax.Array:
     """Returns the public states of the problem's leaves as their movers see them: `[L, F]`."""
@@ -107,24 +73,20 @@ class Store(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlacesProblem(Problem):
-  """A problem of the nodes at the places of a store, which may grow between updates.
+  """A problem of the nodes at the places of a store, which may grow between updates."""
 
-  Levels are two, the first place's row `[1, H]` and the others' `[C - 1, H]`, so that what is done
-  to each choice is done to all of them at once; a subclass sweeps up and down by depth. A node
-  that has no children, but where somebody moves, is *frontier*: a leaf, whose value comes from
-  outside until a child joins it. Values are asked for all `L` places that may be frontier, the
-  `rows`, and those count that `is_frontier` `[L]` marks. Places without a node are padding.
-
-  Attributes:
-    beliefs: `[P, H]` at the root.
-  """
-
+  # Levels are two, the first place's row `[1, H]` and the others' `[C - 1, H]`, so that what is
+  # done to each choice is done to all of them at once; a subclass sweeps up and down by depth. A
+  # node that has no children, but where somebody moves, is *frontier*: a leaf, whose value comes
+  # from outside until a child joins it. Values are asked for all `L` places that may be frontier,
+  # the `rows`, and those count that `frontier` marks. Places without a node are padding.
   tree: Any
   nature: tuple[Levels, Levels]
   root_mass: jax.Array
   exists: Any = None
   alternatives: Alternatives | None = None
-  beliefs: jax.Array
+  beliefs: jax.Array  # `[P, H]` at the root
+  frontier: jax.Array  # `[L]` bool
 
   @property
   def shapes(self) -> list[tuple[int, int]]:

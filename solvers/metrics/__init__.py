@@ -13,7 +13,6 @@ from solvers.metrics.aivat import (
 from solvers.metrics.histories import (
   Minimax,
   exploitability_in,
-  local_response,
   minimax,
   payoff_of,
   public_histories,
@@ -30,6 +29,6 @@ from solvers.metrics.policies import BestResponse, check_whole
 __all__ = [
   "BestResponse", "HandRecord", "HandRecorder", "LBRResult", "LBRRules", "Minimax",
   "PotShares", "Strategy", "ValueFunction", "aivat", "check_whole",
-  "exploitability_in", "half_the_difference", "local_best_response", "local_response",
+  "exploitability_in", "half_the_difference", "local_best_response",
   "milli_big_blinds", "minimax", "node_values", "payoff_of", "public_histories", "zero_values",
 ]  # fmt: skip

@@ -1,11 +1,8 @@
-"""AIVAT: what a hand was worth, with the luck taken out as far as it is known (Burch et al., 2018).
-
-One player's policy is known for every infostate that it could have held, and so is what the other
-held. The estimate replaces the payoff by its mean over the infostates that the known player could
-have come here with, and takes away what chance and the known player's own draws gave by a value
-function. Its mean is that of the payoffs, whatever the value function is, if that was fixed before
-the hand and the policy is the one that was played: then each correction has mean zero.
-"""
+"""AIVAT: the worth of a hand with its luck taken out as far as it is known (Burch et al., 2018)."""
+# The estimate replaces the payoff by its mean over the infostates that the known player could
+# have come here with, and takes away what chance and the known player's own draws gave by a value
+# function. Its mean is that of the payoffs, whatever the value function is, if that was fixed
+# before the hand and the policy is the one that was played: then each correction has mean zero.
 
 import abc
 import functools
@@ -34,17 +31,11 @@ HandPairs = tuple[np.ndarray, np.ndarray]  # player 0's and player 1's infostate
 
 
 class LuckyMove(NamedTuple):
-  """A public move of chance or of the known player, and what else could have been.
+  """A public move of chance or of the known player, and what else could have been."""
 
-  Attributes:
-    taken: which of the `C` outcomes happened.
-    weights: `[C, K]` probability of each outcome, given what the known player holds.
-    values: `[C, K]` value function after each.
-  """
-
-  taken: int
-  weights: np.ndarray
-  values: np.ndarray
+  taken: int  # which of the `C` outcomes happened
+  weights: np.ndarray  # `[C, K]` probability of each outcome, given what the known player holds
+  values: np.ndarray  # `[C, K]` value function after each
 
 
 class HandRecord(NamedTuple):
@@ -54,10 +45,9 @@ class HandRecord(NamedTuple):
   are known, `K` is all pairs and `J` is one.
 
   Attributes:
-    joint: `[J, K]` probability of both, before the first move.
-    root_values: `[J, K]` value function there.
+    joint, root_values: `[J, K]` probability of both before the first move, and the value there.
     held: what the other did hold, below `J`.
-    moves: of chance and of the known player, in order; the other's moves are left out.
+    moves: of chance and of the known player, in order.
     payoffs: `[K]` what the known player wins at the end, given what it holds.
   """
 
@@ -116,8 +106,8 @@ def aivat(record: HandRecord) -> float:
 
   With `R(k)` the probability that nature and the known player come to a node with `k`, given what
   the other holds: the mean of the payoffs by `R` at the end; at every move of chance or of the
-  known player the mean of the value function over what could have happened less its mean over what
-  did; and the same of the other's infostate, which nature deals.
+  known player the mean value of what could have happened less that of what did; and the same of the
+  other's infostate.
 
   Raises:
     TypeError: `record` is something else.
@@ -142,8 +132,7 @@ class HandRecorder:
 
   Args:
     game: the rules; infostates must not change (no hidden moves).
-    values: the value function, fixed before the hands: `zero_values`, `half_the_difference` or, for
-      hold'em whose tree is too large, `PotShares`.
+    values: fixed before the hands: `zero_values`, `half_the_difference` or `PotShares`.
 
   Raises:
     TypeError: an argument is of another kind.
@@ -162,18 +151,13 @@ class HandRecorder:
     infostates: tuple[int | None, int | None],
     policy: Mapping[History, Array],
   ) -> HandRecord:
-    """Returns the record of a hand.
+    """Returns the record of a hand; payoffs are the known player's, player 0's if both are known.
 
     Args:
       history: public actions, chance's too, from the start of the game to an end.
-      infostates: what each player held; None for a player whose policy is known, and who might
-        have held anything: one of them, or both.
-      policy: rows `[H]` by public history: the known player's policy in this hand, at each move
-        that it had, the ones not taken too, by the history that the move leads to. Other rows are
-        not looked at.
-
-    Returns:
-      The record; payoffs are the known player's, or player 0's if both are known.
+      infostates: what each player held; None for one of them, or both, whose policy is known.
+      policy: rows `[H]` by public history: the known player's policy in this hand at each move that
+        it had, the ones not taken too, by the history that the move leads to.
 
     Raises:
       TypeError: an argument is of another kind.
@@ -226,11 +210,7 @@ class HandRecorder:
 
 
 def _row_of(policy: Mapping[History, Array], history: History, size: int) -> np.ndarray:
-  """Returns the row `[H]` of a policy for the move that leads to `history`.
-
-  Raises:
-    ValueError: there is none of `size` infostates.
-  """
+  """Returns the row `[H]` of a policy for the move that leads to `history`."""
   row = np.asarray(policy.get(history, ()), float)
   if row.shape != (size,):
     raise ValueError(
@@ -250,11 +230,7 @@ def _normalised(reach: np.ndarray, name: str, number: int) -> np.ndarray:
 
 
 def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
-  """Returns the seat of the one known player, None if both are, and what the other held.
-
-  Raises:
-    TypeError, ValueError: `infostates` are not two, None for who is known, below `size`.
-  """
+  """Returns the seat of the one known player, None if both are, and what the other held."""
   known = [player for player in (0, 1) if infostates[player] is None]
   if not known:
     raise ValueError(
@@ -279,8 +255,6 @@ def zero_values(tree: PublicTree) -> ValueFunction:
 def half_the_difference(tree: PublicTree, values: Array) -> ValueFunction:
   """Returns half the difference of both players' infostate values, as a value function.
 
-  It is what values of infostates, as searches and networks have them, say of a pair.
-
   Args:
     tree: the whole tree.
     values: `[N, P, H]` what each player expects at each node, such as `node_values` returns.
@@ -296,15 +270,14 @@ def half_the_difference(tree: PublicTree, values: Array) -> ValueFunction:
 
 
 def node_values(tree: PublicTree, policy: Array) -> np.ndarray:
-  """Computes what each player expects at every node if both play `policy`, given its infostate.
+  """Computes what each player expects at every node if both play `policy`: `[N, P, H]`.
+
+  The other's infostate is weighed by the tree's prior and its own moves; zero where that leaves
+  none.
 
   Args:
     tree: a whole tree, without hidden moves.
     policy: `[N, H]`, as `solve` returns it.
-
-  Returns:
-    `[N, P, H]` payoffs, the other's infostate weighed by the tree's prior and its own moves; zero
-    where that leaves none.
 
   Raises:
     ValueError: the tree is cut off or has hidden moves, or `policy` is none.
@@ -329,11 +302,20 @@ def _node_values(tree: PublicTree, policy: jax.Array) -> jax.Array:
 # The value function of hold'em: shares of the pot at the showdown without further bets.
 
 
-def final_boards(game: Holdem, dealt: Sequence[int]) -> np.ndarray:
-  """Returns the cards of all final boards that hold the cards `dealt` since the start: `[B, k]`."""
-  free, left = to_come(game, dealt)
-  rest = np.array(list(itertools.combinations(free.tolist(), left)), int)
-  return followed(dealt, rest.reshape(math.comb(len(free), left), left))
+def final_boards(
+  game: Holdem, dealt: Sequence[int], most: int | None = None, rng: Any = None
+) -> np.ndarray:
+  """Returns the cards of all final boards that hold the cards `dealt`, or of `most`: `[B, k]`."""
+  free = np.setdiff1d(np.arange(game.deck.num_cards), [*game.board, *dealt])
+  left = sum(game.deals) - len(dealt)
+  number = math.comb(len(free), left)
+  if most is not None and number > _MOST_LISTED:
+    rest = np.array([rng.choice(free, left, replace=False) for _ in range(most)])
+  else:
+    rest = np.array(list(itertools.combinations(free.tolist(), left)), int).reshape(number, left)
+    if most is not None and number > most:
+      rest = rest[np.sort(rng.choice(number, most, replace=False))]
+  return np.concatenate([np.tile(np.array(dealt, int), (len(rest), 1)), rest], axis=1)
 
 
 def strengths_where(game: Holdem, dealt: np.ndarray) -> np.ndarray:
@@ -351,18 +333,8 @@ def _strengths_on(hands, board, dealt, deck: Deck) -> jax.Array:
   return jax.vmap(lambda cards: strengths_on(deck, hands, jnp.concatenate([board, cards])))(dealt)
 
 
-def to_come(game: Holdem, dealt: Sequence[int]) -> tuple[np.ndarray, int]:
-  """Returns the cards that may still be dealt, and how many will be."""
-  free = np.setdiff1d(np.arange(game.deck.num_cards), [*game.board, *dealt])
-  return free, sum(game.deals) - len(dealt)
-
-
-def followed(dealt: Sequence[int], rest: np.ndarray) -> np.ndarray:
-  """Returns the cards `dealt` and after them each of `rest` `[B, k]`."""
-  return np.concatenate([np.tile(np.array(dealt, int), (len(rest), 1)), rest], axis=1)
-
-
 MAX_RUNOUTS = 2_000
+_MOST_LISTED = 2**20  # ways to deal the rest of a board
 # What the whole way through the order of hands on a flop is worth, in shares of the pot: about what
 # least squares over flops and pairs of hands drawn at random gave. Any number is unbiased.
 _WORTH_OF_ORDER = 1.25
@@ -372,10 +344,10 @@ _BOARDS_AT_ONCE = 1_024
 class PotShares(ValueFunction):
   """Shares of the pot without further bets, times the chips.
 
-  Where the ways to deal the rest of the board are at most `max_runouts`, shares are means over all
-  of them. Where they are more before the first deal, as before a flop, a hand counts as much as its
-  place in the order of hands after that deal, on average over its outcomes; the deal is corrected
-  by that place. Later deals that leave too many are not corrected, which costs no bias.
+  Where the ways to deal the rest of the board are at most `max_runouts`, shares are means over all.
+  Where they are more before the first deal, as before a flop, a hand counts as its mean place in
+  the order of hands after that deal. Later deals that leave too many are not corrected, without
+  bias.
 
   Args:
     game: hold'em.
@@ -449,10 +421,7 @@ class PotShares(ValueFunction):
   # Where boards are too many.
 
   def _order(self, dealt: np.ndarray) -> np.ndarray:
-    """Returns each hand's place in the order of hands, 0 to 1, where `dealt` `[B, k]` are dealt.
-
-    `[B, H]`, -1 where the cards block the hand.
-    """
+    """Returns each hand's place in the order of hands, 0 to 1, where `dealt` `[B, k]` are dealt."""
     strengths = strengths_where(self._game, dealt)
     found = np.full(strengths.shape, -1.0)
     for row, strength in zip(found, strengths):
@@ -463,11 +432,8 @@ class PotShares(ValueFunction):
     return found
 
   def _mean_orders(self, progress: Callable[[int, int], None] | None) -> np.ndarray:
-    """Returns by how much player 0's place is better than player 1's: `[H, H]`.
-
-    The mean is over all outcomes of the first deal that both hands leave, in units of the value
-    function.
-    """
+    """Returns by how much player 0's place is better than player 1's: `[H, H]`."""
+    # Over all outcomes of the first deal that both hands leave, in units of the value function.
     game = self._game
     sets = game.dealing.sets[0]
     sets = sets[~np.isin(sets, game.board).any(axis=1)]
@@ -483,12 +449,7 @@ class PotShares(ValueFunction):
 
 
 def _shares(strengths: np.ndarray, hands: HandPairs) -> np.ndarray:
-  """Returns wins less losses as a share of the boards that both hands of a pair leave: `[K]`.
-
-  Args:
-    strengths: `[B, H]` on final boards, -1 where blocked.
-    hands: pairs.
-  """
+  """Returns wins less losses as a share of the boards that both hands of a pair leave: `[K]`."""
   first, second = strengths[:, hands[0]], strengths[:, hands[1]]
   both = (first >= 0) & (second >= 0)
   wins, number = (np.sign(first - second) * both).sum(axis=0), both.sum(axis=0)

@@ -1,12 +1,8 @@
-"""All public histories of a small game, best responses in them, and exact values of its states.
+"""All public histories of a small game, best responses in them, and exact values of its states."""
+# A policy that depends on all that was seen, such as that of searches which follow each other,
+# has its place for every history, also where several lead to one state.
 
-A policy that depends on all that was seen, such as that of searches which follow each other, has
-its place for every history, also where several lead to one state. Infostates may be reached in
-several ways, so that one of Mr. X is its station and not its path. Where information is perfect,
-equal states are worth the same.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,36 +10,22 @@ import numpy as np
 from games.arrays import Positive, checked
 from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import walk
-from solvers import validation
-from solvers.metrics.local_best_response import Strategy
 
 
 class Histories(NamedTuple):
-  """The public histories of a game, shorter ones first; letters as in `Game`.
+  """The public histories of a game, shorter ones first; letters as in `Game`."""
 
-  Attributes:
-    game: the rules.
-    state: `[N, S]`.
-    possible: `[N, P, H]` which infostates the rules allow.
-    kind: `[N]` 0 or 1 (that player moves), `CHANCE` or `TERMINAL`.
-    depth: `[N]` public actions before it.
-    parent, action: `[N]` the history before, -1 for the first, and what was done there.
-    child: `[N, A]` the history after each action; -1 where there is none.
-    chance: `[N]` how likely chance, if it made the last move, made it; else 1.
-    leads_to, moves: `[N, M, H]` the mover's moves; see `Game.moves_of`.
-  """
-
-  game: Game
-  state: np.ndarray
-  possible: np.ndarray
-  kind: np.ndarray
-  depth: np.ndarray
-  parent: np.ndarray
-  action: np.ndarray
-  child: np.ndarray
-  chance: np.ndarray
-  leads_to: np.ndarray
-  moves: np.ndarray
+  game: Game  # the rules
+  state: np.ndarray  # `[N, S]`
+  possible: np.ndarray  # `[N, P, H]` which infostates the rules allow
+  kind: np.ndarray  # `[N]` 0 or 1 (that player moves), `CHANCE` or `TERMINAL`
+  depth: np.ndarray  # `[N]` public actions before it
+  parent: np.ndarray  # `[N]` the history before, -1 for the first, and what was done there
+  action: np.ndarray  # `[N]` the history before, -1 for the first, and what was done there
+  child: np.ndarray  # `[N, A]` the history after each action; -1 where there is none
+  chance: np.ndarray  # `[N]` how likely chance, if it made the last move, made it; else 1
+  leads_to: np.ndarray  # `[N, M, H]` the mover's moves; see `Game.moves_of`
+  moves: np.ndarray  # `[N, M, H]` the mover's moves; see `Game.moves_of`
 
   @property
   def sizes(self) -> np.ndarray:
@@ -83,7 +65,7 @@ def public_histories(game: Game, *, max_histories: Positive = 100_000) -> Histor
   possible = (np.asarray(game.prior()) > 0)[None]
   parent, action, chance = np.full(1, -1), np.full(1, -1), np.ones(1)
   levels: list[tuple[np.ndarray, ...]] = []
-  for first, states, kind, above, taken, below, _ in walk(
+  for first, states, kind, above, taken, below in walk(
     game, game.initial_state(), most=max_histories
   ):
     child = np.full((len(states), game.num_actions), -1)
@@ -100,13 +82,7 @@ def public_histories(game: Game, *, max_histories: Positive = 100_000) -> Histor
 
 
 def best_response_worth(histories: Histories, policy: np.ndarray, player: int) -> float:
-  """Returns the expected payoff of `player`'s best response to the other's policy.
-
-  Args:
-    histories: of the game.
-    policy: `[N, M, H]` of movers, as `moves_of` numbers moves; the other's rows count.
-    player: 0 or 1.
-  """
+  """Returns the expected payoff of `player`'s best response to the other's policy."""
   game, other = histories.game, 1 - player
   reach = _reach(histories, policy, other)
   over = histories.kind == TERMINAL
@@ -194,7 +170,7 @@ def minimax(game: Game, *, max_states: Positive = 1_000_000) -> Minimax:
   levels = list(walk(game, game.initial_state(), merge="game", most=max_states))
   states = np.concatenate([level.states for level in levels])
   values = np.zeros(len(states))
-  for first, rows, kind, parent, _, child, _ in reversed(levels):
+  for first, rows, kind, parent, _, child in reversed(levels):
     best, least = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
     np.maximum.at(best, parent, values[child])
     np.minimum.at(least, parent, values[child])
@@ -207,12 +183,7 @@ def minimax(game: Game, *, max_states: Positive = 1_000_000) -> Minimax:
 
 @checked
 def check_perfect(game: Game) -> None:
-  """Checks that a game is of perfect information and without chance.
-
-  Raises:
-    TypeError: `game` is no game.
-    ValueError: the game has chance or private information.
-  """
+  """Checks that a game is of perfect information and without chance."""
   if game.num_infostates > 1 or game.has_chance:
     raise ValueError(f"{game.name} is not of perfect information, or has chance")
 
@@ -225,87 +196,3 @@ def payoff_of(game: Game, states: Any) -> Any:
 
 def _key(state: np.ndarray) -> bytes:
   return np.asarray(state, np.int64).tobytes()
-
-
-def action_values(
-  game, strategy: Strategy, close, seat: int, state, reach, depth: int, ahead=()
-) -> np.ndarray:
-  """Returns the values of legal actions to the responder's infostates, `[M, H]`.
-
-  Values are counterfactual, by a range `reach` `[H]`; see `local_response`.
-  """
-  actor, found = int(game.actor(state[None])[0]), []
-  depth = 0 if actor == CHANCE else depth
-  legal = np.flatnonzero(game.legal_actions(state[None])[0]) if depth > 0 else [close(state)]
-  rows = strategy.rows(ahead) if depth > 0 and actor != seat else np.ones(game.num_actions)
-  for action in map(int, legal):
-    below = game.next_states(state[None], np.array([action]))
-    left = reach * np.asarray(rows[action])
-    mover = int(game.actor(below)[0])
-    if mover == TERMINAL:
-      values = game.terminal_values(below, left[None], seat)
-    else:
-      more = depth - 1, (*ahead, action)
-      values = action_values(game, strategy, close, seat, below[0], left, *more)
-    found.append(values.max(axis=0) if mover == seat else values.sum(axis=0))
-  return np.array(found)
-
-
-@checked
-def local_response(
-  game: Game,
-  strategy: Strategy,
-  close: Callable[[np.ndarray], int],
-  *,
-  depth: Positive = 2,
-  num_plays: int = 1000,
-  seed: int = 0,
-) -> tuple[float, float]:
-  """Plays a game as local best response against an agent, in both seats in turn.
-
-  A bound in any game of moves that all see, where no tree can be written out: the responder knows
-  the agent's policy, keeps its range by Bayes' rule, looks a few public actions ahead, and takes
-  the game to end from there by closing actions. What it wins is at most what a best response wins:
-  the result is at most the exploitability, but for chance.
-
-  Args:
-    game: whose moves all see.
-    strategy: the agent.
-    close: the public action, of either player or chance, by which the game soon ends from a state.
-    depth: public actions that it looks ahead, its own the first; 1 asks for no policy.
-    num_plays: even, at least 4.
-    seed: of deals, chance, and the agent's draws.
-
-  Returns:
-    Half of what both seats win on average, where ends count for all that the agent may hold there;
-    and half the width of its 95 % interval.
-
-  Raises:
-    ValueError: a number is not allowed, or players' moves are hidden.
-  """
-  if game.infostate_parents(game.initial_state()[None], np.zeros(1, int)) is not None:
-    raise ValueError(f"game={game.name} hides moves; a response keeps ranges by those that all see")
-  rng, prior, won = np.random.default_rng(seed), np.asarray(game.prior(), float), list[float]()
-  for number in range(validation.check_even("num_plays", num_plays, least=4)):
-    seat, reach, state = number % 2, prior[1 - number % 2], game.initial_state()
-    hands = game.deal(rng)
-    strategy.start()
-    while (actor := int(game.actor(state[None])[0])) != TERMINAL:
-      if actor == seat:
-        values = action_values(game, strategy, close, seat, state, reach, depth)[:, hands[seat]]
-        action = int(np.flatnonzero(game.legal_actions(state[None])[0])[values.argmax()])
-      elif actor == CHANCE:
-        action = game.sample_chance(state, hands, rng)
-        reach = reach * game.chance(state[None], np.array([action]))[1][0, 1 - seat]
-      else:
-        action = strategy.act(hands[actor], rng)
-        reach = reach * np.asarray(strategy.rows(), float)[action]
-      strategy.observe(action)
-      state = game.next_states(state[None], np.array([action]))[0]
-    worth, met = (
-      f(state[None], reach[None], seat)[0, hands[seat]]
-      for f in (game.terminal_values, game.compatible_mass)
-    )
-    won.append(float(worth / met))
-  rows = np.array(won).reshape(-1, 2)
-  return float(rows.mean()), float(0.98 * np.sqrt(rows.var(axis=0, ddof=1).sum() / len(rows)))

@@ -1,10 +1,6 @@
-"""Local best response: a lower bound on exploitability in hold'em (Lisy and Bowling, 2017).
-
-LBR knows the agent's average policy, and neither its cards nor the iteration that its search was
-stopped at: knowing more, it could win what no best response wins. It keeps the agent's range by
-Bayes' rule and makes the move that is best if both check or call from then on, which is a policy
-like any other; what it wins an exact best response wins at least.
-"""
+"""Local best response: a lower bound on exploitability in hold'em (Lisy and Bowling, 2017)."""
+# LBR knows the agent's average policy, and neither its cards nor the iteration that its search
+# was stopped at: knowing more, it could win what no best response wins.
 
 import abc
 import dataclasses
@@ -18,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.arrays import check_fields
-from games.game import CHANCE
+from games.game import CHANCE, Game
 from games.pairs import compatible_mass, holds, most_hands_per_card
 from games.poker import Holdem, betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck
@@ -32,18 +28,13 @@ from solvers.metrics.aivat import (
   PotShares,
   aivat,
   final_boards,
-  followed,
   strengths_where,
-  to_come,
 )
 from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
 
 
 class Strategy(abc.ABC):
   """What LBR plays against: an agent, and its average policy at every public state.
-
-  A subclass says what `rows` are, and where the agent plays otherwise than by drawing from them (by
-  one random iteration, say), how it moves: `act`.
 
   Attributes:
     tree: the whole tree of the game where `rows` are of one; else None.
@@ -61,13 +52,9 @@ class Strategy(abc.ABC):
 
   @abc.abstractmethod
   def rows(self, ahead: tuple[int, ...] = ()) -> Array:
-    """Returns the average policy of the mover after further public actions `ahead`.
+    """Returns the mover's average policy `[A, H]` after further public actions `ahead`.
 
-    Args:
-      ahead: none for the present public state; LBR asks one bet ahead how often it is folded to.
-
-    Returns:
-      `[A, H]` probability of each action given each hand, zero for those that are not legal.
+    It is zero for actions that are not legal. LBR asks one bet ahead how often it is folded to.
     """
 
   def act(self, infostate: int, rng: np.random.Generator) -> int:
@@ -77,7 +64,6 @@ class Strategy(abc.ABC):
 
 
 NOTHING = 1e-12  # what sums that cancel leave of nothing, as a share of the whole
-_MOST_LISTED = 2**20  # ways to deal the rest of a board
 _MOST_ENTRIES = 2**22  # strengths of boards that are compared at once
 
 
@@ -89,14 +75,10 @@ class _Boards(NamedTuple):
 
 
 class Equity:
-  """Shares of the pot that hands win over the rest of the board, without further bets.
+  """Shares of the pot that hands win over the rest of the board, without further bets."""
 
-  Args:
-    game: hold'em.
-    max_runouts: at most so many ways to deal the rest are looked at: all of them, exactly, or so
-      many drawn once for each board, all equally likely.
-    seed: of what is drawn.
-  """
+  # Of the ways to deal the rest, `max_runouts` at most are looked at: all of them, exactly, or so
+  # many drawn once for each board, all equally likely.
 
   @validation.checked
   def __init__(self, game: Holdem, *, max_runouts: validation.Positive, seed: int):
@@ -108,16 +90,8 @@ class Equity:
     self._boards = functools.lru_cache(maxsize=8 if game.unlisted else 4096)(self._sorted)
 
   def __call__(self, dealt: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each hand's share of the pot, and the mass that it is an average over.
-
-    Args:
-      dealt: `[k]` cards dealt since the start of the game, -1 for those to come.
-      reach: `[H]` the other's hands, of any sum; what a hand's own cards block is left out.
-
-    Returns:
-      `[H]` wins and half of the ties, from 0 to 1; a half where nothing is left to compare with.
-      `[H]` how much of `reach` shares no card with the hand.
-    """
+    """Returns each hand's share of the pot `[H]`, and the mass of `reach` it averages over."""
+    # `dealt` `[k]` are cards since the start of the game, -1 for those to come.
     won = mass = np.zeros(len(reach))
     with jax.enable_x64(True):  # small sums of large numbers
       for boards in self._boards(tuple(sorted(int(card) for card in dealt if card >= 0))):
@@ -130,29 +104,17 @@ class Equity:
 
   def _sorted(self, dealt: tuple[int, ...]) -> list[_Boards]:
     """Returns the final boards that hold the cards `dealt`, in pieces."""
-    strengths = self._strengths_after(dealt)
+    rng = np.random.default_rng([self._seed, *dealt])
+    boards = final_boards(self._game, dealt, self._max_runouts, rng)
+    strengths = strengths_where(self._game, boards)
     most = max(1, _MOST_ENTRIES // strengths.shape[1])
     return [self._sort(strengths[i : i + most]) for i in range(0, len(strengths), most)]
-
-  def _strengths_after(self, dealt: tuple[int, ...]) -> np.ndarray:
-    """Returns the hands' strengths on the final boards, or on some of them: `[B, H]`."""
-    rng = np.random.default_rng([self._seed, *dealt])
-    free, left = to_come(self._game, dealt)
-    if math.comb(len(free), left) > _MOST_LISTED:
-      rest = np.array([rng.choice(free, left, replace=False) for _ in range(self._max_runouts)])
-      return strengths_where(self._game, followed(dealt, rest))
-    boards = final_boards(self._game, dealt)
-    if len(boards) > self._max_runouts:
-      boards = boards[np.sort(rng.choice(len(boards), self._max_runouts, replace=False))]
-    return strengths_where(self._game, boards)
 
 
 @functools.lru_cache(maxsize=16)
 def _programs(deck: Deck, cards: bytes, number: int) -> tuple[Callable, Callable]:
-  """Returns two programs: boards prepared from strengths `[B, H]`, and sums over their showdowns.
-
-  The second returns what each hand wins, ties as half, and against how much of `reach` `[H]`.
-  """
+  """Returns two programs: prepared boards of strengths `[B, H]`, and sums over their showdowns."""
+  # The second returns what each hand wins, ties as half, and against how much of `reach` `[H]`.
   table = np.frombuffer(cards, np.int32).reshape(number, NUM_HOLE_CARDS)
   every = number == math.comb(deck.num_cards, NUM_HOLE_CARDS)
   most = deck.num_cards - 1 if every else most_hands_per_card(table)
@@ -179,14 +141,12 @@ _TIE = 1e-9  # of the stack: moves nearer in value are equally good
 
 @dataclasses.dataclass(frozen=True)
 class LBRRules:
-  """Which moves LBR considers.
+  """Which moves LBR considers: those that the game lacks at a state are left out.
 
   Attributes:
     rounds: the moves of each round of betting, letters of `F` fold, `C` check or call, `P` the pot,
-      `A` all-in; the last entry holds for later rounds. The default is that of ReBeL's table 1.
-
-  Moves that the game lacks at a state are left out. `P` is the bet whose chips are nearest to those
-  of a raise by the pot after calling (all-in counts, and of two as near the smaller is taken).
+      `A` all-in; the last entry holds for later rounds. `P` is the bet nearest to a raise by the
+      pot after calling, of two the smaller. The default is that of ReBeL's table 1.
 
   Raises:
     ValueError: an entry holds another letter, one twice, or no `C`, which is always legal.
@@ -231,25 +191,12 @@ def move_values(
   equity: Equity,
   actions: list[int],
 ) -> np.ndarray:
-  """Computes what each action is worth to each hand if both check or call afterwards.
-
-  With `P` chips in the pot, `c` to call, and `w` the share of the pot that a hand wins against a
-  range: folding is worth 0, calling `w P - (1 - w) c`, and a bet that puts in `x` chips
-  `f P + (1 - f) (w' (P + x - c) - (1 - w') x)`, where `f` of the range folds and `w'` is the share
-  against those who do not (Lisy and Bowling, 2017, algorithm 1).
-
-  Args:
-    game: the rules.
-    state: `[S]` where LBR acts.
-    reach: `[H]` the opponent's range, of any sum.
-    fallback: `[H]` its range for hands of LBR against which `reach` leaves nothing.
-    folds: how likely each hand folds to a bet, `[H]`, given the bet's action.
-    equity: of the game.
-    actions: those asked for.
-
-  Returns:
-    `[M, H]` chips, those in the pot before counted as the pot's.
-  """
+  """Returns the worth `[M, H]` of actions to each hand, in chips, if both call afterwards."""
+  # With `P` chips in the pot, `c` to call, and `w` the share of the pot that a hand wins against a
+  # range: folding is worth 0, calling `w P - (1 - w) c`, and a bet that puts in `x` chips
+  # `f P + (1 - f) (w' (P + x - c) - (1 - w') x)` if `f` of the range folds and `w'` is the share of
+  # the others (Lisy and Bowling, 2017, algorithm 1). `fallback` is the range for hands of LBR
+  # against which `reach` leaves nothing.
   if len(actions) == 1:  # nothing to compare
     return np.zeros((1, len(reach)))
   paid = state[[betting.PAID_0, betting.PAID_1]]
@@ -291,9 +238,7 @@ class LBRResult(NamedTuple):
     half_width: of the 95 % confidence interval around the mean.
     by_seat: where LBR had seat 0, and seat 1.
     num_hands: how many were played.
-    aivat: the mean once more by AIVAT (`aivat`), which takes luck out without bias, since
-      what LBR does with every hand is known.
-    aivat_half_width: of its interval.
+    aivat, aivat_half_width: the same by AIVAT (`aivat`), with less luck and without bias.
   """
 
   mean: float
@@ -327,8 +272,8 @@ def local_best_response(
     progress: called with hands done, and in all.
 
   Returns:
-    What LBR won: on average at most twice the exploitability of what the agent plays, `by_seat`
-    at most a best response's value.
+    What LBR won: on average at most twice the agent's exploitability, `by_seat` at most a best
+    response's value.
 
   Raises:
     TypeError: `game` is not hold'em, or an argument is of another kind.
@@ -339,13 +284,12 @@ def local_best_response(
   equity = Equity(game, max_runouts=max_runouts, seed=seed)
   if strategy.tree is not None:
     check_tree_of(game, strategy.tree)
-  rng, dealer = np.random.default_rng(seed), game.pairs()
-  recorder = HandRecorder(game, PotShares(game))
+  rng, recorder = np.random.default_rng(seed), HandRecorder(game, PotShares(game))
   won: list[list[tuple[float, float]]] = [[], []]
   try:
     for number in range(num_hands):
       seat = number % 2
-      won[seat].append(_play(game, dealer, strategy, rules, equity, recorder, seat, rng))
+      won[seat].append(_play(game, strategy, rules, equity, recorder, seat, rng))
       if progress is not None:
         progress(number + 1, num_hands)
   except KeyboardInterrupt:
@@ -368,38 +312,49 @@ def _result(game: Holdem, won: list[list[tuple[float, float]]]) -> LBRResult:
   )
 
 
-def _play(
-  game, dealer, strategy: Strategy, rules, equity, recorder: HandRecorder, seat: int, rng
-) -> tuple[float, float]:
-  """Plays one hand with LBR in `seat`; returns what it won, and the same by AIVAT."""
-  prior, state = np.asarray(game.prior(), float), game.initial_state()
+def play_against(
+  game: Game, strategy: Strategy, seat: int, rng: np.random.Generator, respond: Callable[..., int]
+) -> tuple[tuple[int, ...], np.ndarray, list[int], np.ndarray]:
+  """Plays a game; returns its actions, its end `[S]`, infostates, and the agent's range `[H]`."""
   history: tuple[int, ...] = ()
-  rows: dict[tuple[int, ...], np.ndarray] = {}
-  infostates = dealer.deal(prior, 0, rng)
-  reach = prior[1 - seat].copy()
-  free = (reach > 0).astype(float)
+  reach, state = np.asarray(game.prior(), float)[1 - seat], game.initial_state()
+  infostates = game.deal(rng)
   strategy.start()
   while (actor := int(game.actor(state[None])[0])) <= CHANCE:
     if actor == seat:
-      actions = rules.moves(game, state)
-      values = move_values(
-        game, state, reach, free, lambda a: np.asarray(strategy.rows((a,)), float)[FOLD],
-        equity, actions,
-      )  # fmt: skip
-      chosen = np.array(actions)[best_actions(game, values)]
-      for legal in np.flatnonzero(game.legal_actions(state[None])[0]).tolist():
-        rows[*history, legal] = (chosen == legal).astype(float)
-      action = int(chosen[infostates[seat]])
+      action = respond(history, state, reach, infostates[seat])
     elif actor == 1 - seat:
       action = strategy.act(infostates[actor], rng)
       reach = reach * np.asarray(strategy.rows(), float)[action]
     else:
       action = game.sample_chance(state, infostates, rng)
-      seen = game.chance(state[None], np.array([action]))[1][0, 1 - seat]
-      reach, free = reach * seen, free * seen
+      reach = reach * game.chance(state[None], np.array([action]))[1][0, 1 - seat]
     strategy.observe(action)
     history = (*history, int(action))
     state = game.next_states(state[None], np.array([action]))[0]
+  return history, state, infostates, reach
+
+
+def _play(
+  game: Holdem, strategy: Strategy, rules, equity, recorder: HandRecorder, seat: int, rng
+) -> tuple[float, float]:
+  """Plays one hand with LBR in `seat`; returns what it won, and the same by AIVAT."""
+  rows: dict[tuple[int, ...], np.ndarray] = {}
+  possible = np.asarray(game.prior())[1 - seat] > 0
+
+  def respond(history, state, reach, hand):
+    actions = rules.moves(game, state)
+    free = possible & ~np.isin(game.hole_cards, game.dealt(state[None])[0]).any(axis=1)
+    values = move_values(
+      game, state, reach, free.astype(float),
+      lambda a: np.asarray(strategy.rows((a,)), float)[FOLD], equity, actions,
+    )  # fmt: skip
+    chosen = np.array(actions)[best_actions(game, values)]
+    for legal in np.flatnonzero(game.legal_actions(state[None])[0]).tolist():
+      rows[*history, legal] = (chosen == legal).astype(float)
+    return int(chosen[hand])
+
+  history, state, infostates, _ = play_against(game, strategy, seat, rng, respond)
   told = (None, infostates[1]) if seat == 0 else (infostates[0], None)
   better = aivat(recorder.record(history, told, rows))
   return game.payoff(state, infostates) * (1 - 2 * seat) + 0.0, better

@@ -19,27 +19,31 @@ from solvers.sweeps.problem import Lock, Problem, choose, make_lock, make_proble
 from solvers.xla import Programs, on_mesh_of, work_of_solving
 
 
-def policy_values(problem: Problem, policy: Levels, evaluate: Evaluate | None = None) -> jax.Array:
-  """Returns both players' expected values per root infostate under `policy`: `[P, H]`."""
-  if evaluate is None:
-    return values_given_leaves(problem, policy, None)
-  beliefs = leaves.leaf_beliefs(problem, problem.both_reach(policy))
-  first, second = (evaluate(leaves.make_query(problem, p, beliefs)) for p in (0, 1))
-  return values_given_leaves(problem, policy, (first, second))
-
-
-def values_given_leaves(
-  problem: Problem, policy: Levels, answers: tuple[jax.Array, jax.Array] | None
+def policy_values(
+  problem: Problem,
+  policy: Levels,
+  evaluate: Evaluate | None = None,
+  each: Callable[..., Any] = lambda function: function,
 ) -> jax.Array:
-  """Returns `policy_values` given both players' expected leaf values, each `[L, H]`."""
-  reach = problem.both_reach(policy)
-  totals = []
-  for player in (0, 1):
-    values, opponent = None, reach[1 - player]
-    if answers is not None:
-      values = problem.weigh_leaf_values(answers[player], opponent, player)
-    totals.append(problem.values_up(policy, opponent, values, player).root)
-  return per_unit_of_mass(jnp.stack(totals), problem.root_mass)
+  """Returns both players' expected values per root infostate under `policy`: `[P, H]`."""
+  # Of problems `[B]`, whose leaves come in one query, with `jax.vmap` as `each`.
+  answers = None
+  if evaluate is not None:
+    beliefs = each(lambda x, own: leaves.leaf_beliefs(x, x.both_reach(own)))(problem, policy)
+    features = [each(lambda x, p=p: x.leaf_features(p))(problem) for p in (0, 1)]
+    answers = [evaluate(leaves.LeafQuery(x, p, beliefs)) for p, x in enumerate(features)]
+
+  def value(problem, policy, answers):
+    reach = problem.both_reach(policy)
+    totals = []
+    for player in (0, 1):
+      values, opponent = None, reach[1 - player]
+      if answers is not None:
+        values = problem.weigh_leaf_values(answers[player], opponent, player)
+      totals.append(problem.values_up(policy, opponent, values, player).root)
+    return per_unit_of_mass(jnp.stack(totals), problem.root_mass)
+
+  return each(value)(problem, policy, answers)
 
 
 def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
@@ -59,10 +63,7 @@ def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
 def measure(
   programs: Programs, tree: PublicTree, policy: Any, beliefs: Any, locked: Any = None, **static: Any
 ) -> Any:
-  """Returns the measure of a policy, or of each of a batch, that `programs` of `each_row` compute.
-
-  Trees may be stacked, policies `[B, N, H]` and beliefs `[B, P, H]`; others serve all rows.
-  """
+  """Returns the measure of a policy, or of each of a batch, by `programs` of `_by_rows`."""
   check_is_tree(tree)
   # Arrays become JAX's inside the program: outside, that is a program of its own.
   policy, beliefs = (
@@ -90,8 +91,8 @@ def measure(
     return programs[work](tree, policy, beliefs, lock, **static)
 
 
-def each_row(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Returns `function` of a tree, a policy, beliefs and a lock, over rows where one has them."""
+def _by_rows(function: Callable[..., Any], **arguments: Any) -> Programs:
+  """Returns programs of a tree, a policy, beliefs and a lock, over rows where one has them."""
 
   @functools.wraps(function)
   def mapped(tree, policy, beliefs, lock, **static):
@@ -101,7 +102,7 @@ def each_row(function: Callable[..., Any]) -> Callable[..., Any]:
     one = functools.partial(function, **static)
     return (jax.vmap(one, axes) if 0 in axes else one)(tree, policy, beliefs, lock)
 
-  return mapped
+  return Programs(mapped, **arguments)
 
 
 def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = None) -> jax.Array:
@@ -113,23 +114,21 @@ def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = 
     beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
 
   Returns:
-    `[P, H]` payoffs, the other's infostate drawn from the root beliefs conditioned on the
-    player's. Zero where no infostate of the other is compatible. `[B, P, H]` where there are `B` of
-    one argument; one of another serves all.
+    `[P, H]` payoffs, the other's infostate drawn from the root beliefs conditioned on the player's;
+    zero where none is compatible. `[B, P, H]` where there are `B` of one argument; one of another
+    serves all.
 
   Raises:
-    ValueError: the tree is depth-limited, or `policy` or `beliefs` has the wrong shape or is
-      concrete and not a distribution, or batches differ in size.
+    ValueError: the tree is depth-limited, `policy` or `beliefs` has the wrong shape or is concrete
+      and not a distribution, or batches differ in size.
   """
   return measure(_payoffs, tree, policy, beliefs)
 
 
-def _expected_values(tree, policy, beliefs, lock):
+@_by_rows
+def _payoffs(tree, policy, beliefs, lock):
   problem = make_problem(tree, beliefs)
   return policy_values(problem, problem.split(policy))
-
-
-_payoffs = Programs(each_row(_expected_values))
 
 
 class BestResponse(NamedTuple):
@@ -156,10 +155,8 @@ def best_response(
   """Computes `player`'s best response to the other player's part of `policy`.
 
   Args:
-    tree: a tree without leaves, or a stack of them.
-    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
+    tree, policy, beliefs: as for `expected_values`.
     player: who responds, 0 or 1; static.
-    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
     locked: where `player` keeps to `policy` too, as for `solvers.solve`.
 
   Returns:
@@ -173,7 +170,8 @@ def best_response(
   return measure(_responses, tree, policy, beliefs, locked, player=int(player))
 
 
-def _best_response(tree, policy, beliefs, lock, *, player):
+@functools.partial(_by_rows, static_argnames="player")
+def _responses(tree, policy, beliefs, lock, *, player):
   problem = make_problem(tree, beliefs, lock=lock)
   levels = problem.split(policy)
   opponent = problem.own_reach(levels, 1 - player)
@@ -183,9 +181,6 @@ def _best_response(tree, policy, beliefs, lock, *, player):
     response[i] = choose(problem.moves_at(i, player), response[i], levels[i])
   values = per_unit_of_mass(sweep.root, problem.root_mass[player])
   return BestResponse(values, join_levels(tuple(response)))
-
-
-_responses = Programs(each_row(_best_response), static_argnames="player")
 
 
 def best_response_values(
@@ -199,18 +194,16 @@ def best_response_values(
   return measure(_best_worths, tree, policy, beliefs, locked)
 
 
-def _best_worth(tree, policy, beliefs, lock):
+@_by_rows
+def _best_worths(tree, policy, beliefs, lock):
   problem = make_problem(tree, beliefs, lock=lock)
   return _worth(problem, None, problem.both_reach(problem.split(policy)))
 
 
-def _exploitability(tree, policy, beliefs, lock):
+@_by_rows
+def _exploitabilities(tree, policy, beliefs, lock):
   problem = make_problem(tree, beliefs, lock=lock)
   return exploitability_of(problem, problem.split(policy))
-
-
-_best_worths = Programs(each_row(_best_worth))
-_exploitabilities = Programs(each_row(_exploitability))
 
 
 def _worth(problem: Any, own: Levels | None, reach: tuple[Levels, Levels]) -> jax.Array:
@@ -220,10 +213,8 @@ def _worth(problem: Any, own: Levels | None, reach: tuple[Levels, Levels]) -> ja
 
 
 def exploitability_of(problem: Any, policy: Levels) -> jax.Array:
-  """Returns the exploitability of a policy, by level, on a problem without leaves.
-
-  Where the house takes a rake, it is the gain of best responses beyond the policy's own payoffs.
-  """
+  """Returns the exploitability of a policy, by level, on a problem without leaves."""
+  # Where the house takes a rake, it is the gain of best responses beyond the policy's own payoffs.
   reach = problem.both_reach(policy)
   gain = _worth(problem, None, reach).sum()
   if not problem.zero_sum:
@@ -241,16 +232,12 @@ def exploitability(
   """Computes the exploitability of `policy` (ReBeL, section 7: NashConv / 2).
 
   Args:
-    tree: a tree without leaves, or a stack of them.
-    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
-    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
-    locked: where both players keep to `policy` even as they respond, as for `solvers.solve`: the
-      exploitability within the game that is so constrained.
+    tree, policy, beliefs: as for `expected_values`.
+    locked: where both players keep to `policy` even as they respond, as for `solvers.solve`.
 
   Returns:
-    A scalar, (best-response value of player 0 + best-response value of player 1) / 2, in the
-    game's units; zero exactly at an equilibrium. `[B]` where there are `B` of an argument; one of
-    another serves all.
+    A scalar, (best-response value of player 0 + best-response value of player 1) / 2, in the game's
+    units; zero exactly at an equilibrium. `[B]` where there are `B` of an argument.
 
   Raises:
     ValueError: as `expected_values`.
@@ -264,8 +251,7 @@ def root_marginals(tree: PublicTree, beliefs: Array) -> jax.Array:
   It is the beliefs themselves unless infostates exclude each other.
 
   Raises:
-    ValueError: the tree is stacked, or `beliefs` `[P, H]` have the wrong shape or are concrete and
-      not distributions.
+    ValueError: the tree is stacked, or `beliefs` `[P, H]` are not distributions.
   """
   validation.check_unstacked(tree)
   validation.check_beliefs(tree, beliefs)

@@ -9,12 +9,14 @@ from solvers.search.batch import (
   spread_stops,
 )  # fmt: skip
 from solvers.search.playthroughs import (
+  Room,
   Sampled,
+  SearchingAgent,
   average_policy,
+  make_searching_agent,
   no_playthroughs,
   sample_playthroughs,
 )
-from solvers.search.searching_agent import Room, SearchingAgent, make_searching_agent
 from solvers.search.starts import (
   PolicyQuery,
   SearchPolicy,

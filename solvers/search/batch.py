@@ -1,9 +1,7 @@
-"""Solves a batch of different subgames at once, their leaves packed into one evaluation.
-
-Subgames of a table have one common shape, and most of them do not fill it: deep in a game there
-is little left to do. The tables of a solver are small, so padding them costs little; the network
-is not, so only the leaves that exist are packed into the rows that it evaluates.
-"""
+"""Solves a batch of different subgames at once, their leaves packed into one evaluation."""
+# Subgames of a table have one common shape, and most of them do not fill it. The tables of a
+# solver are small, so padding them costs little; the network is not, so only leaves that exist
+# are packed.
 
 import functools
 import math
@@ -19,25 +17,18 @@ from solvers import loop, tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.regret_rules import Exponent, Schedule, at_horizon, decay
 from solvers.algorithms.wrappers import LeafMeans, Wrapper
-from solvers.leaf_values import (
-  LeafQuery,
-  LeafValues,
-  before_loop,
-  leaf_beliefs,
-  normalise_beliefs,
-)
+from solvers.leaf_values import LeafQuery, LeafValues, before_loop, leaf_beliefs, normalise_beliefs
 from solvers.loop import Evaluate
-from solvers.metrics.policies import values_given_leaves
+from solvers.metrics.policies import policy_values
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.pairs import root_marginals
 from solvers.sweeps.problem import Alternatives, Problem, make_problem
 
 
 class Batched(Wrapper):
-  """Does what `algorithm` does to each of `B` problems; all arrays have a leading axis `[B]`.
+  """Does what `algorithm` does to each of `B` problems; all arrays have a leading axis `[B]`."""
 
-  Leaves of all problems come in one query, so that a network may be asked about them together.
-  """
+  # Leaves of all problems come in one query, so that a network may be asked about them together.
 
   def leaf_query(self, problem: Problem, state: Any, player: int) -> LeafQuery:
     """Returns the question about the leaves of all problems, features `[B, L, F]` and so on."""
@@ -63,18 +54,9 @@ def _each(function: Callable, *arguments: Any) -> Any:
 def level_values(
   tree: PublicTree, beliefs: jax.Array, values: jax.Array, values_of_average: jax.Array
 ) -> jax.Array:
-  """Shifts each player's values so that the PBS is worth what the average policies make it.
-
-  Args:
-    tree: of the subgame.
-    beliefs: `[P, H]` at its root.
-    values: `[P, H]` of infostates, means over iterations.
-    values_of_average: `[P, H]` of the average policies.
-
-  Returns:
-    `[P, H]`: `values` plus one constant for each player, such that the players' values of the PBS
-    are half the difference of those that `values_of_average` gives them, and opposite.
-  """
+  """Shifts each player's values so that the PBS is worth what the average policies make it."""
+  # Plus one constant a player, so that the players' values of the PBS are half the difference of
+  # those that `values_of_average` gives them, and opposite.
   weights = root_marginals(tree, beliefs)
   weights = jnp.where(jnp.isfinite(weights), weights, 0.0)  # no pair is possible: nothing to level
   worth = (weights * values_of_average).sum(axis=-1)
@@ -83,18 +65,11 @@ def level_values(
 
 
 class Iterates(NamedTuple):
-  """All that `S` searches went through, at j after j updates of each player.
+  """All that `S` searches went through, at j after j updates of each player."""
 
-  Attributes:
-    policies: `[S, num_iterations // 2, N, H]`.
-    believed: `[S, num_iterations // 2, N, H]` the policies that set beliefs where play goes on: the
-      same, or the averages until then (CFR-AVG; ReBeL, appendix I).
-    average_policy: `[S, N, H]` at the end.
-  """
-
-  policies: jax.Array
-  believed: jax.Array
-  average_policy: jax.Array
+  policies: jax.Array  # `[S, num_iterations // 2, N, H]`
+  believed: jax.Array  # the same shape: the policies that set beliefs below
+  average_policy: jax.Array  # `[S, N, H]` at the end
 
 
 class SearchResult(NamedTuple):
@@ -102,13 +77,11 @@ class SearchResult(NamedTuple):
 
   Attributes:
     root_values: `[B, P, H]` see `solvers.solve`.
-    policy: for each level `[B, n, H]`: the policy at the sampled iteration.
-    average_policy: for each level `[B, n, H]`.
+    policy, average_policy: for each level `[B, n, H]`, at the sampled iteration, and on average.
     leaf_beliefs: `[B, L, P, H]` at the leaves under `policy`; under the average until then if the
       algorithm sets leaf beliefs by averages (CFR-AVG; ReBeL, appendix I).
-    leaf_values: `[B, P, L, H]` what each player expected at the leaves, the mean over iterations:
-      the opponent's row is what it is promised where the next search has a gadget. None unless
-      `keep_leaf_values`.
+    leaf_values: `[B, P, L, H]` each player's mean over iterations: the opponent's row is its
+      promise in the next search with a gadget. None unless `keep_leaf_values`.
     iterates: of the last `keep_iterates` searches; None for none.
   """
 
@@ -124,10 +97,7 @@ _MANY_INFOSTATES = 512
 
 
 def rows_at_a_time(num_infostates: int) -> int | None:
-  """Returns how many leaves a network is asked about at a time; None for all.
-
-  No more pieces are evaluated than hold leaves: the room that is left costs nothing on a CPU.
-  """
+  """Returns how many leaves a network is asked about at a time; None for all."""
   leaves = tuning.pieces().leaves
   return None if leaves is None else leaves[num_infostates >= _MANY_INFOSTATES]
 
@@ -151,27 +121,24 @@ def search_batch(
 ) -> SearchResult:
   """Searches `B` subgames of one shape from given beliefs.
 
-  Batching is the point here: the leaves of all subgames are evaluated together, so
-  `leaf_values` must treat each row by itself, as a network does.
+  The leaves of all subgames are evaluated together, so `leaf_values` must treat each row by itself,
+  as a network does.
 
   Args:
     trees: stacked, every array with a leading axis `[B]`.
     beliefs: `[B, P, H]` at the roots.
-    stop: `[B]` number of updates of each player before the sampled policy, less than
-      `num_iterations // 2`.
+    stop: `[B]` updates of each player before the sampled policy, below `num_iterations // 2`.
     num_iterations: one player's update is one iteration; even, may be traced.
     algorithm: static; None where no player decides: then the leaves are asked about once.
-    leaf_values: static; if it has `encode(params, features)`, that is called once before the
-      loop, and queries carry its result.
+    leaf_values: static; `encode(params, features)`, if it has that, is called once before the loop,
+      and queries carry its result.
     params: passed on to `leaf_values`.
-    num_rows: static; rows of the evaluation, at least the number of leaves of the active
-      subgames.
+    num_rows: static; rows of the evaluation, at least the leaves of the active subgames.
     active: `[B]` bool; results of other subgames are meaningless. None for all.
-    initial_policy: for each level `[B, n, H]`, what to start from: a warm-started algorithm's
-      policy, or any other's first; None for uniform.
+    initial_policy: for each level `[B, n, H]`, the first policy; None for uniform.
     alternatives: `[B, H]` what the opponent is promised, for an algorithm with a gadget.
-    levelled: whether to shift root values to the average policies' values of the PBS
-      (`solvers.search.batch`), another evaluation of all leaves.
+    levelled: whether to shift root values to the average policies' values of the PBS, by another
+      evaluation of all leaves.
     keep_leaf_values: whether to return mean leaf values; for algorithms of the CFR family.
     keep_iterates: of how many searches, the last ones, to return every iterate; then the number of
       iterations is static.
@@ -191,14 +158,7 @@ def search_batch(
   if trees.depth_limited:
     evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)
 
-  def values_of(policy: Levels) -> jax.Array:
-    """Returns the values of policies at the roots: `[B, P, H]`."""
-    answers = None
-    if evaluate is not None:
-      below = jax.vmap(beliefs_at_leaves)(problems, policy)
-      answers = (ask_at(problems, below, evaluate, 0), ask_at(problems, below, evaluate, 1))
-    return jax.vmap(values_given_leaves)(problems, policy, answers)
-
+  values_of = functools.partial(policy_values, problems, evaluate=evaluate, each=jax.vmap)
   if algorithm is None:
     policy = jax.vmap(Problem.uniform_policy)(problems)
     below = jax.vmap(beliefs_at_leaves)(problems, policy)
@@ -266,11 +226,7 @@ def search_batch(
 def packed_leaf_values(
   trees: PublicTree, live: jax.Array, num_rows: int, leaf_values: LeafValues, params: Any
 ) -> Evaluate:
-  """Returns a function from a query about all leaves of `B` problems to values `[B, L, H]`.
-
-  Leaves that `live` `[B, L]` does not mark are worth zero. What does not depend on beliefs is
-  computed here, outside the solver's loop.
-  """
+  """Returns a function from a query about all leaves of `B` problems to values `[B, L, H]`."""
   flat = live.reshape(-1)
   # `[B * L]` the row of each leaf; `[num_rows]` and back, the last leaf where no other fills a row.
   target = jnp.cumsum(flat) - 1
@@ -327,12 +283,6 @@ def beliefs_at_leaves(problem: Problem, policy: Levels) -> jax.Array:
   return leaf_beliefs(problem, problem.both_reach(policy))
 
 
-def ask_at(problems: Problem, beliefs: jax.Array, evaluate: Evaluate, player: int) -> jax.Array:
-  """Returns `player`'s expected leaf values `[B, L, H]` at `beliefs` `[B, L, P, H]`."""
-  features = jax.vmap(lambda problem: problem.leaf_features(player))(problems)
-  return evaluate(LeafQuery(features, player, beliefs))
-
-
 def node_beliefs(problem: Problem, policy: Levels) -> jax.Array:
   """Returns the PBS at every node of one problem under `policy`: `[N, P, H]`."""
   possible = problem.tree.possible
@@ -351,15 +301,14 @@ def sample_stop(
   """Samples how many updates to make before stopping, with the weights of the average policy.
 
   The policy after j updates weighs `(j + 1) ** exponent`, so the mean over playthroughs is the
-  average policy (ReBeL, algorithm 2 and Theorem 3); exponent 0 samples uniformly. After a warm
-  start these count as the updates after so many more.
+  average policy (ReBeL, algorithm 2 and Theorem 3); exponent 0 samples uniformly.
 
   Args:
     key: consumed.
-    shape: of the result.
+    shape: of the result; static.
     num_iterations: static; one player's update is one iteration.
     exponent: static.
-    warm_start: iterations that the policy started from stands for; static.
+    warm_start: iterations that the policy started from stands for, counted as done; static.
 
   Returns:
     Integers from 0 to `num_iterations // 2 - 1`.
@@ -372,10 +321,10 @@ def sample_stop(
 def spread_stops(
   key: jax.Array, count: int, num_iterations: int, exponent: Exponent, warm_start: int = 0
 ) -> jax.Array:
-  """Samples stops, each with the same weights as by `sample_stop`, but spread evenly together.
+  """Samples stops with the weights of `sample_stop`, but spread evenly (systematic sampling).
 
-  Below any iteration lie as many of them as the weights say, to within one (systematic sampling),
-  so the average over playthroughs of what depends on one search's stop has far less variance.
+  Below any iteration lie as many as the weights say, to within one, so averages over playthroughs
+  of what depends on one search's stop have far less variance.
 
   Args:
     key: consumed.

@@ -1,24 +1,13 @@
-"""The policy of an agent that searches as it plays (ReBeL, section 6 and Theorem 3).
-
-In one playthrough every subgame that can come up is solved once, from the beliefs that the
-searches above it led to, and the policy of a random iteration is played; it, or with CFR-AVG the
-average until then, sets the beliefs below (appendix I). That is one policy of the whole game.
-Averaged over playthroughs, weighted by own reach, these policies approach what the agent plays in
-expectation, and the exploitability of the average bounds the agent's from above, the tighter the
-more playthroughs there are. All of a batch meet the same first search; its random iterations are
-spread evenly over them (`spread_stops`), since chance would otherwise decide most of what few
-playthroughs say. A search whose random iteration is known is not run beyond it: those of a level
-are sorted by it, so that one call's end nearly together.
-
-CFR is chaotic: rounding, hence the machine and the compiler, decides where a long search goes, and
-all playthroughs share where the first one went. A jitter of the first search's beliefs by a few
-units in the last place draws another such trajectory; exploitability is a mean over several. Below
-it, the subgames to search are then drawn by their reach (`thinned`): a tenth of the searches say as
-much.
-
-*Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
-playthrough is all of it, and however long it searches it may stay exploitable.
-"""
+"""An agent that searches depth-limited subgames, and its policy (ReBeL, section 6, Theorem 3)."""
+# In one playthrough every subgame that can come up is solved once, from the beliefs that searches
+# above it led to, and a random iteration's policy is played; it, or with CFR-AVG the average until
+# then, sets the beliefs below (appendix I). Averaged over playthroughs by own reach, these policies
+# approach the agent's, and the exploitability of the average bounds the agent's from above. All of
+# a batch meet the same first search; its random iterations are spread evenly (`spread_stops`).
+# CFR is chaotic: rounding decides where a long search goes, and all playthroughs share where the
+# first one went. A jitter of its beliefs by a few units in the last place draws another trajectory.
+# *Unsafe* search plays the average policy of each search and passes its beliefs down: one
+# playthrough is all of it, and however long it searches it may stay exploitable.
 
 import dataclasses
 import functools
@@ -29,32 +18,159 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import CHANCE, PADDING, PublicTree
-from games.tabulate import children_of
-from solvers import tuning
+from games import CHANCE, PADDING, Game, PublicTree, build_public_tree
+from games.tabulate import check_tree_of, children_of
+from solvers import tuning, validation
+from solvers.algorithms.cfr import Algorithm
+from solvers.leaf_values import LeafValues
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
-from solvers.search.searching_agent import SearchingAgent, searches_from
-from solvers.search.starts import search_starts
-from solvers.search.subgames import SubgameTable
+from solvers.search.starts import SearchPolicy, search_starts
+from solvers.search.subgames import (
+  FoundSubgames,
+  SubgameTable,
+  SubgameTables,
+  bucket_subgames,
+  stack_subgames,
+)
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla import Programs, run_ahead, work_of_solving
 
+_SPARE_LANES = 1.25  # lanes for each that the rows of a call fill on average
 
-class Frontier(NamedTuple):
-  """Subgames to be searched, sorted by node.
+
+class Room(NamedTuple):
+  """Capacity of a compiled call of one stage: searches, and leaves of all of them."""
+
+  num_lanes: int
+  num_rows: int
+
+  def calls(self, live: np.ndarray) -> Iterator[slice]:
+    """Cuts searches of `live` leaves each, `[M]`, into calls that have lanes and rows for them."""
+    start = 0
+    while start < len(live):
+      total = np.cumsum(live[start : start + self.num_lanes])
+      size = max(int(np.searchsorted(total, self.num_rows, side="right")), 1)
+      yield slice(start, start + size)
+      start += size
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchingAgent:
+  """An agent that searches depth-limited subgames of a game; the whole of it in one object.
 
   Attributes:
-    node: `[M]` place of the subgame's root in the whole tree.
-    root: `[M]` which subgame it is.
-    beliefs: `[M, P, H]`.
-    reach: `[M, P, H]` each player's own reach in this playthrough.
+    game, algorithm, leaf_values, subgames, policy, average_last: see `make_searching_agent`.
+    start: the start of the game alone, as a stage.
+    tables: all subgames, a stage for each compiled program.
+    rooms: what a call of each has room for.
   """
 
-  node: np.ndarray
-  root: np.ndarray
-  beliefs: np.ndarray
-  reach: np.ndarray
+  game: Game
+  algorithm: Algorithm
+  leaf_values: LeafValues | None
+  subgames: FoundSubgames
+  policy: SearchPolicy | None
+  average_last: bool
+  start: SubgameTable
+  tables: SubgameTables
+  rooms: tuple[Room, ...]
+
+  @functools.cached_property
+  def tree(self) -> PublicTree:
+    """The whole game's public tree, which searches do not need."""
+    return build_public_tree(self.game)
+
+  def stage_of(self, roots: np.ndarray) -> np.ndarray:
+    """Returns the number of the stage that each of `roots` `[M]` stands at."""
+    held = [np.asarray(stage.row_of)[roots] >= 0 for stage in self.tables.stages]
+    return np.argmax(held, axis=0)
+
+
+def make_searching_agent(
+  game: Game,
+  subgames: FoundSubgames,
+  *,
+  algorithm: Algorithm,
+  leaf_values: LeafValues | None,
+  policy: SearchPolicy | None = None,
+  average_last: bool = False,
+  num_buckets: int = 4,
+  rows_per_call: int | None = None,
+  max_lanes: int | None = None,
+) -> SearchingAgent:
+  """Prepares the tables of an agent.
+
+  Args:
+    game: the rules.
+    subgames: from `find_subgames`; its depth is the depth of the agent's search.
+    algorithm: such as `linear_cfr()`.
+    leaf_values: of `(params, query)`, each row by itself; None if the subgames have no leaves.
+    policy: a policy network that every search starts from; None for uniform policies.
+    average_last: play the average policy of subgames that end the game, not a random iteration's:
+      in expectation the same, with fewer playthroughs.
+    num_buckets: into how many programs subgames are grouped by size.
+    rows_per_call, max_lanes: leaves and subgames that one call searches at most (more leaves if a
+      single subgame has more); None for what suits the device.
+  """
+  check_tree_of(game, subgames.trees[0])
+  default_rows, default_lanes = tuning.pieces().call
+  rows_per_call, max_lanes = rows_per_call or default_rows, max_lanes or default_lanes
+  times, features_of = visits(subgames), None if policy is None else game
+  stages, rooms = [], []
+  for entries in bucket_subgames(subgames, num_buckets):
+    stage = stack_subgames(subgames, entries, features_of)
+    num_rows = max(rows_per_call, stage.most_live)
+    met = times[entries] if times[entries].any() else None
+    mean_live = max(float(np.average(stage.num_live, weights=met)), 1.0)
+    # A network's row is much dearer than a subgame's tables, so rows are what should run out.
+    lanes = int(np.clip(_SPARE_LANES * num_rows / mean_live, 1, max_lanes))
+    stages.append(stage)
+    rooms.append(Room(lanes, min(num_rows, lanes * stage.most_live)))
+  return SearchingAgent(
+    game=game,
+    algorithm=algorithm,
+    leaf_values=leaf_values,
+    subgames=subgames,
+    policy=policy,
+    average_last=average_last,
+    start=stack_subgames(subgames, [0], features_of),
+    tables=SubgameTables(tuple(stages)),
+    rooms=tuple(rooms),
+  )
+
+
+def searches_from(agent: SearchingAgent) -> np.ndarray:
+  """Returns how many searches each subgame costs with all below it: `[R]`."""
+  successors = agent.subgames.successors
+
+  @functools.cache
+  def cost(root: int) -> int:
+    return 1 + sum(map(cost, successors[root].tolist()))
+
+  return np.array([cost(root) for root in range(len(successors))])
+
+
+def visits(subgames: FoundSubgames) -> np.ndarray:
+  """Returns how often one game's public tree meets each subgame, from entry 0 on: `[R]`."""
+  counts = np.zeros(len(subgames.successors), np.int64)
+  while True:
+    more = np.zeros_like(counts)
+    more[0] = 1
+    for count, below in zip(counts, subgames.successors):
+      np.add.at(more, below, count)
+    if (more == counts).all():
+      return counts
+    counts = more
+
+
+class Frontier(NamedTuple):
+  """Subgames to be searched, sorted by node."""
+
+  node: np.ndarray  # `[M]` place of the subgame's root in the whole tree
+  root: np.ndarray  # `[M]` which subgame it is
+  beliefs: np.ndarray  # `[M, P, H]`
+  reach: np.ndarray  # `[M, P, H]` each player's own reach in this playthrough
 
   def take(self, index: np.ndarray) -> "Frontier":
     return Frontier(*(x[index] for x in self))
@@ -75,10 +191,8 @@ def draw_stops(
 def cut_into_calls(
   agent: SearchingAgent, frontier: Frontier, stops: np.ndarray
 ) -> Iterator[tuple[Frontier, np.ndarray]]:
-  """Cuts a frontier into pieces that one call can search, each sorted by node, with their stops.
-
-  Searches that stop early share a call, so that it need not go on.
-  """
+  """Cuts a frontier into pieces that one call can search, each sorted by node, with their stops."""
+  # Searches that stop early share a call, so that it need not go on.
   stage_of = agent.stage_of(frontier.root)
   for number, (stage, room) in enumerate(zip(agent.tables.stages, agent.rooms)):
     members = np.flatnonzero(stage_of == number)
@@ -101,10 +215,9 @@ _POWER, _LEAST = 2 / 3, 4
 
 
 def thinned(frontier: Frontier, count: int, key: jax.Array) -> Frontier:
-  """Draws some of the subgames of `count` playthroughs by their reach, fewer at rare nodes.
-
-  Reach is divided by the odds of being drawn, so that sums over subgames are right in expectation.
-  """
+  """Draws some of the subgames of `count` playthroughs by their reach, fewer at rare nodes."""
+  # Reach is divided by the odds of being drawn, so that sums over subgames are right in
+  # expectation.
   _, first, group = np.unique(frontier.node, return_index=True, return_inverse=True)
   odds = frontier.reach.sum(axis=(1, 2), dtype=float)
   share = np.add.reduceat(odds, first) / (count * frontier.reach[0].size)
@@ -125,8 +238,7 @@ class Sampled:
   """Sums over the playthroughs sampled so far.
 
   Attributes:
-    sums: `[N, H]` own reach of each edge of the whole tree by the player who moves along it, added
-      up over playthroughs.
+    sums: `[N, H]` own reach of each edge of the whole tree by its mover, added up.
     count: how many they are.
     key: for those to come.
   """
@@ -146,7 +258,7 @@ def searching_policy(
   unsafe: bool = False,
   progress: Progress | None = None,
 ) -> np.ndarray:
-  """Computes the agent's policy as the average over sampled playthroughs.
+  """Computes the agent's policy `[N, H]` on `agent.tree`, the average over sampled playthroughs.
 
   Args:
     agent: from `make_searching_agent`.
@@ -154,12 +266,9 @@ def searching_policy(
     num_playthroughs: how many are averaged.
     num_iterations: of each search; one player's update is one. Even.
     key: consumed.
-    unsafe: play the average policy of each search instead of a random iteration's, and pass on
-      its beliefs. Needs one playthrough only.
+    unsafe: play the average policy of each search, not a random iteration's, and pass on its
+      beliefs. Needs one playthrough only.
     progress: called with searches done and in all.
-
-  Returns:
-    The policy `[N, H]` on `agent.tree`.
 
   Raises:
     ValueError: a number is out of range.
@@ -203,9 +312,9 @@ def sample_playthroughs(
   """Samples playthroughs, as many at a time as fit.
 
   Args:
-    start: what has been sampled, from `no_playthroughs` or an earlier call with the same agent,
-      parameters and iterations; what follows does not depend on where calls began or ended, if
-      none but the last ended within a batch.
+    start: from `no_playthroughs` or an earlier call with the same agent, parameters and iterations;
+      what follows does not depend on where calls began or ended, if none but the last ended within
+      a batch.
     jitter: key of a trajectory of the first search, below which not every playthrough is searched
       for (`thinned`); None for the trajectory of unmoved beliefs, and all searches.
     num_playthroughs: in all, those of `start` included.
@@ -218,10 +327,8 @@ def sample_playthroughs(
   Raises:
     ValueError: a number is out of range.
   """
-  if num_playthroughs < 1:
-    raise ValueError(f"num_playthroughs={num_playthroughs} must be a positive integer")
-  if num_iterations < 2 or num_iterations % 2:
-    raise ValueError(f"num_iterations={num_iterations} must be a positive even number")
+  validation.check_integer("num_playthroughs", num_playthroughs)
+  validation.check_even("num_iterations", num_iterations)
   children = children_of(agent.tree, agent.game.num_actions)
   sums, done, key = start.sums.copy(), start.count, start.key
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
@@ -296,7 +403,11 @@ def jittered(beliefs: np.ndarray, key: jax.Array | None) -> np.ndarray:
   return beliefs * (1 + units * np.finfo(beliefs.dtype).eps).astype(beliefs.dtype)
 
 
-def _search_tables(
+@functools.partial(
+  Programs,
+  static_argnames=("algorithm", "leaf_values", "policy", "num_rows", "average", "decides"),
+)
+def _searches(
     stage, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
     policy, num_rows, average, decides,
 ):  # fmt: skip
@@ -318,12 +429,6 @@ def _search_tables(
   return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
 
 
-_searches = Programs(
-  _search_tables,
-  static_argnames=("algorithm", "leaf_values", "policy", "num_rows", "average", "decides"),
-)
-
-
 def _own_reach(tree, beliefs, policy, reach):
   """Returns one subgame's own reach `[P, n, H]` under a policy."""
   problem = make_problem(tree, beliefs)
@@ -341,13 +446,7 @@ def _leaf_beliefs(tree, beliefs, policy):
 def _search_start(
   stage: SubgameTable, beliefs, algorithm, num_iterations, leaf_values, policy, params
 ):
-  """Searches the start of the game once for all playthroughs.
-
-  All of them search it from the same beliefs and differ only in where they stop.
-
-  Returns:
-    Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
-  """
+  """Searches the start of the game once for all playthroughs."""
   first = jnp.zeros(1, jnp.int32)
   trees = dataclasses.replace(stage.trees_at(first), prior=beliefs[None])
   features = stage.features_at(first, trees)
@@ -357,11 +456,7 @@ def _search_start(
 
 @Programs
 def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array, believed: jax.Array):
-  """Plays policies `[M, n, H]` of the start.
-
-  Returns:
-    Own reach under them `[M, P, n, H]`, and leaf beliefs under `believed`, `[M, L, P, H]`.
-  """
+  """Plays policies `[M, n, H]` of the start."""
   tree = jax.tree.map(jnp.asarray, tree)
 
   def follow(reach, *both):
@@ -405,11 +500,7 @@ def _search_chunk(
 def _descend(
   agent: SearchingAgent, stage: SubgameTable, results, chunk: Frontier, children, sums
 ) -> Frontier:
-  """Adds the policies of searched subgames to `sums` and returns the subgames below them.
-
-  The results are the players' own reach `[M, P, n, H]` and, if there are leaves, the beliefs
-  there `[M, L, P, H]`.
-  """
+  """Adds the policies of searched subgames to `sums` and returns the subgames below them."""
   own, below = np.asarray(results[0]), results[1]
   rows = np.asarray(stage.row_of)[chunk.root]
   nodes, first = np.unique(chunk.node, return_index=True)

@@ -1,17 +1,8 @@
-"""Starts of searches: a policy network's answers, and one search that new games share.
-
-The network answers at a PBS: for every infostate of the player who moves, how likely each action
-is. On the way down a tree its answers make the policy that search starts from (ReBeL, algorithm 1,
-InitializePolicy); on the way back the average policy that search found at every decision, with the
-PBS that it led to there, is what the network learns from (section 5.3).
-
-Every game starts at the same PBS, so with the same network every lane's first search is the same
-up to where it stops. It is also the widest search and its result trains nothing, because the
-start is never a leaf. Searching it once a step and drawing many stopping iterations from it leaves
-the distribution of PBSs that self-play meets as it was, and most of the work for the rest. Where
-games start in many ways, some of them are searched so, others every step. Leaves are sampled as in
-algorithm 2 of ReBeL.
-"""
+"""Starts of searches: a policy network's answers, and one search that new games share."""
+# Every game starts at the same PBS, so with the same network every lane's first search is the
+# same up to where it stops. It is also the widest search, and its result trains nothing.
+# Searching it once a step and drawing many stopping iterations from it leaves the distribution of
+# PBSs that self-play meets as it was.
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -50,17 +41,11 @@ PolicyFunction = Callable[[Any, PolicyQuery], jax.Array]
 
 
 class PolicyTargets(NamedTuple):
-  """The average policy at the `D` inner nodes of a solved subgame, with the query for each.
+  """The average policy at the `D` inner nodes of a solved subgame, with the query for each."""
 
-  Attributes:
-    query: what a network would be asked, under the average policy.
-    policy: `[D, A, H]` the average policy; zero for infostates that are impossible there.
-    valid: `[D]` whether a player moves there.
-  """
-
-  query: PolicyQuery
-  policy: jax.Array  # [D, A, H]
-  valid: jax.Array  # [D]
+  query: PolicyQuery  # what a network would be asked, under the average policy
+  policy: jax.Array  # `[D, A, H]` the average policy; zero for infostates that are impossible there
+  valid: jax.Array  # `[D]` whether a player moves there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,17 +73,8 @@ class SearchPolicy:
 def policy_from_network(
   problem: TreeProblem, features: jax.Array, network: PolicyFunction, params: Any, num_actions: int
 ) -> Levels:
-  """Returns the policy of a network on one tree, by level `[n, H]`.
-
-  Its answer at a decision sets the beliefs at those below, so it is asked level by level.
-
-  Args:
-    problem: of infostates that never change.
-    features: `[N, F]` see `Stage.features_at`.
-    network: the policy function.
-    params: passed on to it.
-    num_actions: A, of the network's answers.
-  """
+  """Returns the policy of a network on one tree, by level `[n, H]`."""
+  # Its answer at a decision sets the beliefs at those below, so it is asked level by level.
   policy = list(problem.uniform_policy())
   rows = problem.split(features)
   reach = [problem.own_reach((policy[0],), p)[0] for p in (0, 1)]
@@ -145,11 +121,9 @@ def policy_targets(
 def _query_above(
   problem: TreeProblem, rows: Levels, index: int, reach: Sequence[jax.Array], num_actions: int
 ) -> tuple[PolicyQuery, tuple[Any, Any], jax.Array, jax.Array | None]:
-  """Returns the query about the inner nodes above level `index`, from own reach of that level.
-
-  Also each node's place in it by parent and action, `num_actions` for padding; the kinds of the
-  inner nodes; and what is possible there.
-  """
+  """Returns the query about the inner nodes above level `index`, from own reach of that level."""
+  # Also each node's place in it by parent and action, `num_actions` for padding; the kinds of the
+  # inner nodes; and what is possible there.
   tree = problem.tree
   before, start, stop = tree.structure.offsets[index - 1 : index + 2]
   above = slice(before, before + tree.structure.levels[index - 1].num_inner)
@@ -164,16 +138,13 @@ def _query_above(
 
 
 def explore(problem: Problem, policy: Levels, explorer: jax.Array, rate: float) -> Levels:
-  """Mixes uniform play into the policy of one player.
+  """Mixes uniform play into the policy of one player; the other's rows stay.
 
   Args:
     problem: the subgame.
     policy: for each level `[n, H]`.
     explorer: `[]` 0 or 1.
     rate: probability of a uniform move at each of the explorer's decisions.
-
-  Returns:
-    The mixed policy; the other player's rows are as they were.
   """
   uniform = problem.uniform_policy()
   mixed = [policy[0]]
@@ -211,7 +182,7 @@ def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.
 def sample_leaf(key: jax.Array, probabilities: jax.Array, play_on: float = 0.0) -> jax.Array:
   """Samples a leaf by `probabilities` `[L]`; L itself stands for a terminal node.
 
-  Games that end are rather played on to a leaf, if there is one, with a probability of `play_on`.
+  Games that end go on to a leaf, if there is one, with a probability of `play_on`.
   """
   reached = probabilities.sum()
   terminal = jnp.maximum(1.0 - reached, 0.0) * jnp.where(reached > 0, 1.0 - play_on, 1.0)
@@ -231,8 +202,7 @@ def search_starts(
   """Searches stacked subgames `[S]` from their priors and returns every iterate.
 
   Args:
-    trees: of the subgames, depth-limited.
-    features: see `Stage.features_at`.
+    trees, features: of the subgames, depth-limited; see `Stage.features_at`.
     algorithm, num_iterations: of the search, static.
     leaf_values, params: a network and its parameters.
     policy: a policy network that searches start from, static; None for uniform.
@@ -277,8 +247,7 @@ def sample_starts(
     iterates: from `search_starts`.
     key: consumed.
     num_starts: how many to sample.
-    stop_exponent, exploration: as in `SelfPlay`.
-    warm_start: as for `sample_stop`.
+    stop_exponent, exploration, warm_start: see `sample_stop` and `explore`.
 
   Returns:
     The roots of the subgames there `[num_starts]`, and their PBSs `[num_starts, P, H]`.

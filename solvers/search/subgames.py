@@ -1,10 +1,6 @@
 """The protocol of a game's subgames: their roots, trees and successors.
 
-Lanes of self-play, agents and evaluations hold *roots*, pytrees of integers that say which subgame
-comes next, and ask a `Subgames` for everything else. Tables of subgames written out and stacked
-beforehand (`SubgameTables`), for games with few of them, are one implementation, templates that are
-filled at public states where they are needed (`TemplateSubgames`) another. The first are enumerated
-(`find_subgames`) and grouped by size.
+Roots are pytrees of integers; `SubgameTables` holds trees beforehand, templates are filled later.
 """
 
 import abc
@@ -20,16 +16,15 @@ import numpy as np
 from games import CHANCE, PADDING, TERMINAL, Game, PublicTree, build_public_tree, stack_trees
 from games.arrays import checked
 from games.public_tree import Array, walk
-from games.template import Templates, fill, fill_states, node_features
+from games.template import fill, fill_states, node_features
 
 
 class FoundSubgames(NamedTuple):
   """The subgames of a game before they are stacked, by entry.
 
   Attributes:
-    trees: the trees, each in its own shape.
+    trees, states: the trees, each in its own shape, and their roots' public states `[S]`.
     successors: for each tree `[L]`, the entry that starts at each of its leaves.
-    states: for each tree its root's public state `[S]`.
   """
 
   trees: list[PublicTree]
@@ -39,16 +34,12 @@ class FoundSubgames(NamedTuple):
 
 @checked
 def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
-  """Enumerates the subgames of `game` that reach `depth` public actions down.
+  """Enumerates the subgames of `game` that reach `depth` public actions down; the first starts it.
 
   Args:
-    game: the rules. Its public states must say all that matters below them: two histories with
-      equal states have the same future and the same possible infostates.
+    game: the rules. Equal public states have the same future and the same possible infostates.
     depth: public actions, chance included, from a subgame's root to its leaves; `"stage"` to cut
       where a stage of the game ends (`Game.stages`).
-
-  Returns:
-    The subgames; entry 0 starts the game.
 
   Raises:
     ValueError: `depth` is not a positive integer or `"stage"`, or there are more than 4,096
@@ -84,7 +75,7 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
 def stages_fit(game: Game) -> bool:
   """Says whether a table may hold the subgames of a game's stages; counts them without trees."""
   roots, before = 1, game.stages(game.initial_state()[None])  # before: where each state came from
-  for first, states, kind, parent, _, child, _ in walk(game, game.initial_state(), merge="game"):
+  for first, states, kind, parent, _, child in walk(game, game.initial_state(), merge="game"):
     stage = game.stages(states)
     roots += int(((kind != TERMINAL) & (stage != before)).sum())
     if roots > _MAX_SUBGAMES:
@@ -102,12 +93,7 @@ def _too_many(game: Game, depth: int | str) -> ValueError:
 
 
 def bucket_subgames(subgames: FoundSubgames, num_buckets: int) -> list[list[int]]:
-  """Groups entries of similar size, so that stacking a group wastes little.
-
-  Returns:
-    Lists of entries: those where nobody decides, those without leaves, and the rest by size, at
-    most `num_buckets` lists if that leaves the rest one.
-  """
+  """Groups entries of similar size, so that stacking a group wastes little."""
   sizes = np.array([tree.num_nodes for tree in subgames.trees])
   leaves = np.array([tree.num_leaves for tree in subgames.trees])
   decides = np.array([(np.asarray(tree.kind) < CHANCE).any() for tree in subgames.trees])
@@ -131,15 +117,13 @@ _STATIC = {"static": True}
 
 @dataclasses.dataclass(frozen=True)
 class Stage(abc.ABC):
-  """Subgames of one shape, which one compiled program searches.
+  """Subgames of one shape, which one compiled program searches; attributes are static.
 
   Attributes:
-    depth_limited: whether the subgames may have leaves; static, as all of these.
-    num_leaves: leaves of the common shape: L.
+    depth_limited, num_leaves: whether they may have leaves, and how many: L.
     decides: whether a player moves anywhere; else there is nothing to search.
-    most_live: largest number of leaves of a subgame.
-    most_decisions: largest number of decisions of a subgame.
-    table_entries: entries of a solver's table for one subgame: nodes times infostates.
+    most_live, most_decisions: largest number of leaves, and of decisions, of a subgame.
+    table_entries: of a solver's table for one subgame: nodes times infostates.
   """
 
   depth_limited: bool = dataclasses.field(metadata=_STATIC)
@@ -207,24 +191,15 @@ class Subgames(Protocol):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SubgameTable(Stage):
-  """The subgames of one stage; a root is a subgame's number among all of the game's.
+  """The subgames of one stage; a root is a subgame's number among all of the game's."""
 
-  Public states that are equal share an entry: in Liar's Dice there is one for each last bid and
-  player to act, however the bidding got there.
-
-  Attributes:
-    trees: stacked depth-limited trees, leading axis `[M]`.
-    successor: `[M, L]` the root that each leaf is, -1 for padding.
-    num_live: `[M]` how many leaves of the common shape each row has.
-    row_of: `[R]` the row of each root, -1 for those of other stages.
-    node_features: `[M, N, F]` see `Stage.features_at`; None without.
-  """
-
-  trees: PublicTree  # [M, ...]
-  successor: Array  # [M, L]
-  num_live: Array  # [M]
-  row_of: Array  # [R]
-  node_features: Array | None = None  # [M, N, F]
+  # Public states that are equal share an entry: in Liar's Dice there is one for each last bid and
+  # player to act, however the bidding got there.
+  trees: PublicTree  # stacked depth-limited trees, leading axis `[M]`
+  successor: Array  # `[M, L]` the root that each leaf is, -1 for padding
+  num_live: Array  # `[M]` how many leaves of the common shape each row has
+  row_of: Array  # `[R]` the row of each root, -1 for those of other stages
+  node_features: Array | None = None  # `[M, N, F]` see `Stage.features_at`; None without
 
   @property
   def num_subgames(self) -> int:
@@ -256,15 +231,9 @@ class SubgameTable(Stage):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SubgameTables:
-  """The subgames of a game in one table a stage; see `Subgames`.
+  """The subgames of a game in one table a stage; see `Subgames`."""
 
-  Games start at root 0.
-
-  Attributes:
-    stages: the tables; root 0 is in the first.
-  """
-
-  stages: tuple[SubgameTable, ...]
+  stages: tuple[SubgameTable, ...]  # the tables; root 0 is in the first
 
   @property
   def num_subgames(self) -> int:
@@ -287,11 +256,7 @@ class SubgameTables:
 def stack_subgames(
   subgames: FoundSubgames, entries: Sequence[int] | None = None, features_of: Game | None = None
 ) -> SubgameTable:
-  """Stacks the given entries of `subgames` (all by default) into a table.
-
-  Roots keep the numbering of `subgames`. Of a game `features_of` it has `node_features`, for a
-  network that answers at every decision.
-  """
+  """Stacks the given entries of `subgames` (all by default) into a table."""
   entries = list(range(len(subgames.trees)) if entries is None else entries)
   stacked = stack_trees([subgames.trees[i] for i in entries])
   live = np.asarray(stacked.leaf_actor) != PADDING
@@ -322,13 +287,9 @@ def stack_subgames(
 def stack_stages(
   game: Game, subgames: FoundSubgames, *, by_stage: bool, node_features: bool = False
 ) -> SubgameTables:
-  """Stacks the subgames of a game: all in one table, or one for each stage of the game.
+  """Stacks the subgames of a game in one table, or `by_stage`, earliest first.
 
-  Args:
-    game: the rules.
-    subgames: all of them.
-    by_stage: whether each stage has a table of its own, earliest first.
-    node_features: whether tables hold them.
+  `node_features` says whether tables hold them.
   """
   groups = [list(range(len(subgames.trees)))]
   if by_stage:
@@ -349,7 +310,7 @@ class TemplateStage(Stage):
     node_features: whether `features_at` answers, static.
   """
 
-  rules: Templates = dataclasses.field(metadata=_STATIC)
+  rules: Any = dataclasses.field(metadata=_STATIC)
   number: int = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
@@ -388,7 +349,7 @@ class TemplateSubgames:
     node_features: whether stages answer `features_at`, static.
   """
 
-  rules: Templates = dataclasses.field(metadata=_STATIC)
+  rules: Any = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
   @functools.cached_property

@@ -79,10 +79,8 @@ _MANY_CHILDREN = 8  # a node of chance has dozens, one of a player hardly more t
 def reduce_gathered(
   parents: np.ndarray, children: jax.Array, num_parents: int, *, maximum: bool = False
 ) -> jax.Array:
-  """Sums (or maximises) over each parent's children by index: `[n, H]` to `[num_parents, H]`.
-
-  `parents` `[n]` are static. Those of many children are apart, so as not to pad to them.
-  """
+  """Sums (or maximises) over each parent's children by index: `[n, H]` to `[num_parents, H]`."""
+  # `parents` `[n]` are static. Those of many children are apart, so as not to pad to them.
   combine, fill = (jnp.maximum, -jnp.inf) if maximum else (jnp.add, 0.0)
   counts = np.bincount(parents, minlength=num_parents)
   table = _child_table(parents, counts)

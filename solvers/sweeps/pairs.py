@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from games.game import CHANCE
-from games.pairs import Pairs, compatible_mass, of_tree
+from games.pairs import Pairs, of_tree
 from games.public_tree import Array, Level, PublicTree
 from solvers.sweeps.levels import Levels, chance_reach, join_levels, lift, split_levels, to_children
 from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
@@ -37,53 +37,44 @@ _MANY_RUNS = 256
 _LOOP_SIZE = 8192
 
 
-class TableEnds(NamedTuple):
-  """Payoffs of terminal nodes by tables.
+Ends = tuple[Any, ...]  # what stays fixed about payoffs of terminal nodes
+Values = tuple[jax.Array | None, ...]  # for each level `[T, H]`, None without terminal nodes
 
-  Attributes:
-    tables: for each player, for each level `[H, T, H]`: at `[j, t, h]` the payoff to the player
-      holding h when the other holds j. None where `payoff_runs` are used.
-  """
 
-  tables: tuple[tuple[jax.Array | None, ...], tuple[jax.Array | None, ...]]
+def _tables(tree: PublicTree) -> Ends:
+  """Returns for each player and level `[H, T, H]` payoffs, None where `payoff_runs` are used."""
+  # At [j, t, h] to the player holding h when the other holds j.
+  tables: list[jax.Array | None] = []
+  payoffs, h = jnp.asarray(tree.payoffs), tree.num_infostates
+  for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
+    rows = slice(start, start + level.num_terminals)
+    gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
+    tables.append(payoffs[tree.payoff_index[rows]] if gathered else None)  # [T, H, H]
+  first = tuple(None if x is None else jnp.moveaxis(x, 2, 0) for x in tables)
+  return first, tuple(None if x is None else -jnp.moveaxis(x, 1, 0) for x in tables)
 
-  @classmethod
-  def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "TableEnds":
-    """Computes what stays fixed while `tree` is solved."""
-    tables: tuple[list[jax.Array | None], ...] = ([], [])
-    payoffs, h = jnp.asarray(tree.payoffs), tree.num_infostates
-    for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
-      rows = slice(start, start + level.num_terminals)
-      gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
-      table = payoffs[tree.payoff_index[rows]] if gathered else None  # [T, H, H]
-      tables[0].append(None if table is None else jnp.moveaxis(table, 2, 0))
-      tables[1].append(None if table is None else -jnp.moveaxis(table, 1, 0))
-    return cls((tuple(tables[0]), tuple(tables[1])))
 
-  def values(
-    self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
-  ) -> tuple[jax.Array | None, ...]:
-    """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
-    levels = tree.structure.levels
-    # payoffs[table][j, h]: to the player holding h when the other holds j
-    payoffs = tree.payoffs.swapaxes(1, 2) if player == 0 else -tree.payoffs
-    few = tree.num_infostates <= _FEW_INFOSTATES
-    values: list[jax.Array | None] = [None] * len(levels)
-    large = []
-    for i, level in enumerate(levels):
-      tables = self.tables[player][i]
-      if not level.num_terminals:
-        continue
-      if tables is not None:
-        values[i] = _product(tables, reach[i])
-      elif few:
-        values[i] = _products_of_runs(payoffs, reach[i], level.payoff_runs or ())
-      else:
-        large.append(i)
-    if large:
-      for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
-        values[i] = product
-    return tuple(values)
+def _table_values(tree: PublicTree, ends: Ends, reach: Sequence[jax.Array], player: int) -> Values:
+  """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
+  levels = tree.structure.levels
+  # payoffs[table][j, h]: to the player holding h when the other holds j
+  payoffs = tree.payoffs.swapaxes(1, 2) if player == 0 else -tree.payoffs
+  few = tree.num_infostates <= _FEW_INFOSTATES
+  values: list[jax.Array | None] = [None] * len(levels)
+  large = []
+  for i, level in enumerate(levels):
+    tables = ends[player][i]
+    if not level.num_terminals:
+      continue
+    if tables is not None:
+      values[i] = _product(tables, reach[i])
+    elif few:
+      values[i] = _products_of_runs(payoffs, reach[i], level.payoff_runs or ())
+    else:
+      large.append(i)
+  for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
+    values[i] = product
+  return tuple(values)
 
 
 def _product(tables: jax.Array, reach: jax.Array) -> jax.Array:
@@ -94,9 +85,8 @@ def _product(tables: jax.Array, reach: jax.Array) -> jax.Array:
   return functools.reduce(operator.add, terms)
 
 
-def _matmul(reach: jax.Array, table: jax.Array) -> jax.Array:
-  # Accelerators would otherwise round the reach to a few digits first.
-  return jnp.matmul(reach, table, precision=lax.Precision.HIGHEST)
+# Accelerators would otherwise round the reach to a few digits first.
+_matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 
 
 def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
@@ -106,7 +96,7 @@ def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
   for table, start, stop in runs:
     for low in range(start, stop, longest):
       pieces.append(_product(payoffs[table][:, None], reach[low : min(low + longest, stop)]))
-  return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
+  return jnp.concatenate(pieces)
 
 
 def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> list[jax.Array]:
@@ -117,23 +107,18 @@ def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> l
   levels = tree.structure.levels
   if sum(len(levels[i].payoff_runs or ()) for i in large) > _MANY_RUNS:
     return _products_in_order(levels, payoffs, reach, large)
-  by_table: dict[int, list[tuple[int, int, int]]] = {}
-  for i in large:
-    for table, start, stop in levels[i].payoff_runs or ():
-      by_table.setdefault(table, []).append((i, start, stop))
+  runs = sorted((table, i, *ends) for i in large for table, *ends in levels[i].payoff_runs or ())
   pieces: dict[tuple[int, int], jax.Array] = {}
-  for table, runs in by_table.items():
-    stacked = [reach[i][start:stop] for i, start, stop in runs]
-    product = _matmul(stacked[0] if len(runs) == 1 else jnp.concatenate(stacked), payoffs[table])
-    end = 0
-    for i, start, stop in runs:
-      pieces[i, start] = product[end : end + stop - start]
-      end += stop - start
-  values = []
-  for i in large:
-    parts = [pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()]
-    values.append(parts[0] if len(parts) == 1 else jnp.concatenate(parts))
-  return values
+  for table, group in itertools.groupby(runs, operator.itemgetter(0)):
+    places = [place for _, *place in group]
+    stacked = jnp.concatenate([reach[i][start:stop] for i, start, stop in places])
+    ends = np.cumsum([stop - start for _, start, stop in places])[:-1]
+    parts = jnp.split(_matmul(stacked, payoffs[table]), ends)
+    pieces |= {(i, start): part for (i, start, _), part in zip(places, parts)}
+  return [
+    jnp.concatenate([pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()])
+    for i in large
+  ]
 
 
 def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Array]:
@@ -150,51 +135,36 @@ def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Arr
   return [joined[places] for places in np.split(np.argsort(order), ends)]
 
 
-Mass = Callable[[jax.Array], jax.Array]  # what of reach [n, H] shares no card with each hand
+def _showdowns(tree: PublicTree, dtype: Any, lanes: int) -> Ends:
+  """Returns the showdowns of each level's boards, None without; see `make_pairs`."""
+  strengths = jnp.asarray(tree.strengths)
+  settings: Any = {"hands": hands_of(tree), "lanes": lanes}
 
+  @functools.cache
+  def made(boards: tuple[int, ...]) -> Showdowns:
+    return make_showdowns(strengths[np.array(boards)], dtype, **settings)
 
-class HandEnds(NamedTuple):
-  """Folds and showdowns of hands that block each other.
-
-  Attributes:
-    showdowns: for each level, of its boards; None without.
-  """
-
-  showdowns: tuple[Showdowns | None, ...]
-
-  @classmethod
-  def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "HandEnds":
-    """Computes what stays fixed while `tree` is solved; see `make_pairs`."""
-    strengths = jnp.asarray(tree.strengths)
-    settings: Any = {"hands": hands_of(tree), "lanes": lanes}
-    showdowns: list[Showdowns | None] = []
-    made: dict[tuple[int, ...], Showdowns] = {}
-    for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
-      rows = terminal_rows(level)
-      if rows is None:
-        index = tree.payoff_index[start : start + level.num_terminals]
-        showdowns.append(_showdowns_by_row(strengths, index, dtype, settings))
-      elif not len(rows.boards):
-        showdowns.append(None)
-      else:
-        key = tuple(rows.boards.tolist())
-        if key not in made:
-          made[key] = make_showdowns(strengths[rows.boards], dtype, **settings)
-        showdowns.append(made[key])
-    return cls(tuple(showdowns))
-
-  def values(
-    self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
-  ) -> tuple[jax.Array | None, ...]:
-    """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
-    values: list[jax.Array | None] = []
-    boards, mass = len(pairs.strengths), functools.partial(compatible_mass, held=pairs.held)
-    for i, level in enumerate(tree.structure.levels):
-      start = tree.structure.terminal_offsets[i]
+  showdowns: list[Showdowns | None] = []
+  for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
+    rows = terminal_rows(level)
+    if rows is None:
       index = tree.payoff_index[start : start + level.num_terminals]
-      ends = level, self.showdowns[i], reach[i], index, player, boards, mass
-      values.append(_level_values(*ends) if level.num_terminals else None)
-    return tuple(values)
+      showdowns.append(_showdowns_by_row(strengths, index, dtype, settings))
+    else:
+      showdowns.append(made(tuple(rows.boards.tolist())) if len(rows.boards) else None)
+  return tuple(showdowns)
+
+
+def _hand_values(
+  tree: PublicTree, pairs: Any, ends: Ends, reach: Sequence[jax.Array], player: int
+) -> Values:
+  """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
+  levels, starts = tree.structure.levels, tree.structure.terminal_offsets
+  index = [tree.payoff_index[a:b] for a, b in itertools.pairwise(starts)]
+  return tuple(
+    _level_values(*rows, pairs, player) if len(rows[3]) else None
+    for rows in zip(levels, ends, reach, index)
+  )
 
 
 class Rows(NamedTuple):
@@ -244,15 +214,15 @@ def hands_of(tree: PublicTree) -> Hands:
 
 
 def _level_values(
-  level: Level, showdowns, reach: jax.Array, index, player: int, num_boards: int, mass: Mass
+  level: Level, showdowns, reach: jax.Array, index, pairs: Any, player: int
 ) -> jax.Array:
   rows = terminal_rows(level)
   sign = 1 if player == 0 else -1  # a fold's stake is player 0's, a showdown's is the winner's
   if rows is None:
-    fold = sign * mass(reach)
+    fold = sign * pairs.mass(None, reach, player)
     if showdowns is None:
       return fold
-    if num_boards == 1:
+    if len(pairs.strengths) == 1:
       apart = showdown_values(showdowns, reach[None])[0]
     else:
       apart = showdown_values(showdowns, reach[:, None])[:, 0]
@@ -260,12 +230,12 @@ def _level_values(
   folds, grid, _ = rows
   parts = []
   if len(folds):
-    parts.append(sign * mass(_take(reach, folds)))
+    parts.append(sign * pairs.mass(None, _take(reach, folds), player))
   if grid.size:
     flat = _take(reach, grid.reshape(-1)).reshape(*grid.shape, -1)
     flat = showdown_values(showdowns, flat).reshape(grid.size, -1)
     parts.append(flat)
-  joined = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+  joined = jnp.concatenate(parts)
   # Where each row has gone.
   source = np.concatenate([folds, grid.reshape(-1)])
   places = np.flatnonzero(source >= 0)
@@ -312,7 +282,7 @@ class TreePairs:
   root_mass: jax.Array
   leaf_index: jax.Array
   scale: Levels
-  ends: TableEnds | HandEnds
+  ends: Ends
   blocked: bool = dataclasses.field(metadata={"static": True})
 
   def mask_reach(self, index: int, player: int, rows: jax.Array) -> jax.Array:
@@ -328,9 +298,7 @@ class TreePairs:
     """Returns the mass of the opponent's `reach` that `player` meets at all leaves or at `row`."""
     return self.pairs.mass(jnp.atleast_1d(self.leaf_index[row]), reach, player)
 
-  def terminal_values(
-    self, tree: PublicTree, opponent_reach: Levels, player: int
-  ) -> tuple[jax.Array | None, ...]:
+  def terminal_values(self, tree: PublicTree, opponent_reach: Levels, player: int) -> Values:
     """Returns `player`'s counterfactual values at each level's terminal nodes, `[T, H]`.
 
     `opponent_reach` is the opponent's own; levels without terminal nodes hold None.
@@ -341,7 +309,9 @@ class TreePairs:
       nature = self.nature[1 - player][i]
       own = opponent_reach[i][rows] * (nature[rows] if len(nature) > 1 else nature)
       reach.append(own * self.scale[i])
-    return self.ends.values(tree, self.pairs, reach, player)
+    if tree.hands is None:
+      return _table_values(tree, self.ends, reach, player)
+    return _hand_values(tree, self.pairs, self.ends, reach, player)
 
 
 def make_pairs(
@@ -353,7 +323,7 @@ def make_pairs(
   first. `lanes` is the number of trees of this shape that are solved side by side, by `jax.vmap`.
   """
   dtype, structure = beliefs.dtype, tree.structure
-  kind = TableEnds if tree.hands is None else HandEnds
+  ends = _tables(tree) if tree.hands is None else _showdowns(tree, dtype, lanes)
   possible = _possible(tree, dtype) if tree.hands is None else _live_hands(tree, dtype)
   chance = None if tree.chance_probability is None else chance_reach(tree, dtype)
   if chance is not None and root is not None:
@@ -372,7 +342,7 @@ def make_pairs(
     root_mass=pairs.root_mass(tree.root_pair_index, beliefs),
     leaf_index=jnp.asarray(tree.leaf_pair_index),
     scale=tuple(scale[start : start + level.num_terminals] for level, start in starts),
-    ends=kind.make(tree, dtype, lanes),
+    ends=ends,
     blocked=tree.hands is not None,
   )
 

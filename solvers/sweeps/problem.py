@@ -1,10 +1,4 @@
-"""A problem: a game with root beliefs, and the sweeps that algorithms are made of.
-
-A sweep down gives reach probabilities, a sweep up counterfactual values. Algorithms call these
-operations of `Problem` and know neither how children are stored nor which nodes are there:
-`TreeProblem` takes the levels of a tree as slices, `solvers.growing.store.PlacesProblem` a set of
-nodes that may change, `solvers.sweeps.lines.problem.LinesProblem` rows of lines of betting.
-"""
+"""A problem: a game with root beliefs, and the sweeps that algorithms are made of."""
 
 import abc
 import dataclasses
@@ -36,10 +30,9 @@ class Alternatives:
   Attributes:
     value: `[H]` expected payoff to the opponent for each of its root infostates, the other's
       infostate drawn from the root beliefs; not the counterfactual value.
-    spread: `[H]` standard deviation of that promise, for `Distributional`; None if it is exact.
+    spread: `[H]` its standard deviation, for `contrib.Distributional`; None if it is exact.
     player: the opponent, 0 or 1, where that is known; static.
-    beliefs: `[H]` what the opponent is believed to hold, for `ContinualResolve`; None for the
-      root beliefs.
+    beliefs: `[H]` of the opponent, for `ContinualResolve`; None for the root beliefs.
   """
 
   value: Array
@@ -53,19 +46,12 @@ class Alternatives:
 
 
 class Lock(NamedTuple):
-  """What players are held to: a policy is `least` plus `free` times one over the `open` moves.
+  """What players are held to: a policy is `least` plus `free` times one over the `open` moves."""
 
-  In a problem each is by level.
-
-  Attributes:
-    least: `[N, H]` the least probability of each move.
-    free: `[N, H]` what is left of the choice that the move belongs to; zero where it is locked.
-    open: `[N, H]` 1 for moves that the rest may go to, else 0; None for all.
-  """
-
-  least: Any  # [N, H]
-  free: Any  # [N, H]
-  open: Any = None  # [N, H]
+  # In a problem each is by level.
+  least: Any  # `[N, H]` the least probability of each move
+  free: Any  # `[N, H]` what is left of the choice that the move belongs to; zero where it is locked
+  open: Any = None  # `[N, H]` 1 for moves that the rest may go to, else 0; None for all
 
 
 def make_lock(locked: Any, policy: Array | None, dtype: Any) -> Lock | None:
@@ -84,29 +70,19 @@ T = TypeVar("T")
 
 
 class Sweep(NamedTuple):
-  """A traverser's counterfactual values.
+  """A traverser's counterfactual values."""
 
-  Attributes:
-    nodes: for each level `[n, H]`, the value of reaching the node, in the node's infostates.
-    root: `[H]`.
-    parents: for each level `[n, H]`, the value of the parent, in the node's infostates; None
-      at levels that the traverser did not move to.
-    mass: `[L, H]` the opponent's mass compatible with infostates at the leaves, where `LeafMeans`
-      keeps it; else None.
-  """
-
-  nodes: Levels
-  root: jax.Array
-  parents: tuple[jax.Array | None, ...]
-  mass: jax.Array | None = None
+  nodes: Levels  # for each level `[n, H]`, the value of reaching the node, in the node's infostates
+  root: jax.Array  # `[H]`
+  parents: tuple[jax.Array | None, ...]  # for each level `[n, H]`, of the parent
+  mass: jax.Array | None = None  # `[L, H]` the opponent's mass at the leaves, for `LeafMeans`
 
 
 class Problem:
   """A (sub)game to be solved from given beliefs; what stays fixed is computed once.
 
-  All operations are of one game; batches come from `jax.vmap`. Policies, reach and values are kept
-  by level, `[n, H]`; a policy's row n says how likely who acted at n's parent is to move to n. A
-  storage defines the abstract methods, and others where its nodes are no tree's by level.
+  Operations are of one game; batches come from `jax.vmap`. Policies, reach and values are kept by
+  level, `[n, H]`. A storage defines the abstract methods, and others where its nodes are no tree's.
 
   Attributes:
     tree: the nodes.
@@ -263,18 +239,13 @@ class Problem:
     leaf_values: jax.Array | None,
     player: int,
   ) -> Sweep:
-    """Computes `player`'s counterfactual values from the bottom up.
+    """Computes `player`'s counterfactual values from the bottom up; see `Sweep`.
 
     Args:
-      policy: the rows that `player` moved to are used. None to respond best instead: the maximum
-        over the player's moves.
+      policy: the rows that `player` moved to are used. None to respond best instead.
       opponent_reach: the opponent's own reach.
-      leaf_values: `[L, H]` expected values at the leaves times the opponent's compatible reach
-        (`weigh_leaf_values`); None if there are no leaves.
+      leaf_values: `[L, H]` counterfactual (`weigh_leaf_values`); None if there are no leaves.
       player: whose values, 0 or 1.
-
-    Returns:
-      The values; see `Sweep`.
     """
 
   def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
@@ -519,8 +490,7 @@ def make_problem(
   Args:
     tree: whole or depth-limited.
     beliefs: each row a distribution.
-    lock: what players are held to, or None.
-    alternatives: for algorithms with a gadget.
+    lock, alternatives: what players are held to, and what gadgets weigh, or None.
     lanes: how many trees of this shape are solved side by side, each with its own arrays.
   """
   tree = jax.tree.map(jnp.asarray, tree)

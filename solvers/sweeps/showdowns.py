@@ -1,11 +1,9 @@
-"""Folds and showdowns between hands of two cards, for many nodes at once.
-
-A fold is worth a constant times the opponent's reach over the hands that share no card with one's
-own. A showdown is worth the reach that one beats less the reach that one loses to. Two forms:
-*dense*, one matrix of signs for each final board, and *sorted*, sums over hands in order of
-strength, from which those that hold one of one's own cards are taken out again. Dense costs `H * H`
-a node and is a matrix product; sorted costs a few passes over `H`.
-"""
+"""Folds and showdowns between hands of two cards, for many nodes at once."""
+# A fold is worth a constant times the opponent's reach over the hands that share no card with
+# one's own. A showdown is worth the reach that one beats less the reach that one loses to. Two
+# forms: *dense*, one matrix of signs for each final board, and *sorted*, sums over hands in order
+# of strength, from which those that hold one of one's own cards are taken out again. Dense costs
+# `H * H` a node and is a matrix product; sorted costs a few passes over `H`.
 
 import functools
 import math
@@ -25,13 +23,11 @@ _REGISTER = 8  # nodes of a board in sorted form are filled up to a multiple of 
 
 
 class SortedShowdowns(NamedTuple):
-  """Places of the sums of reach over weaker and stronger hands, for each of `K` boards.
+  """Places of the sums of reach over weaker and stronger hands, for each of `K` boards."""
 
-  Hands are sorted in `blocks` of `b` (`_blocks`), and those that hold a card, `M` for each of `C`
-  cards, apart. Places in the sums are flat; those within a block come first, then blocks or cards,
-  so that one matrix product sums all blocks. Hand `H`, which nobody holds, fills up.
-  """
-
+  # Hands are sorted in `blocks` of `b` (`_blocks`), and those that hold a card, `M` for each of `C`
+  # cards, apart. Places in the sums are flat; those within a block come first, then blocks or
+  # cards, so that one matrix product sums all blocks. Hand `H`, which nobody holds, fills up.
   order: jax.Array  # [K, b, blocks] the hands in order of strength
   bounds: jax.Array  # [K, 2, H] sums below, and up to, the hands that tie with each
   card_order: jax.Array  # [K, M, C] the hands that hold a card, in order of strength
@@ -43,19 +39,12 @@ Showdowns = SortedShowdowns | jax.Array  # sorted, or dense [K, H, H]: signs of 
 
 
 class Hands(NamedTuple):
-  """The hands that players may hold: all pairs of some cards, or a list of them.
+  """The hands that players may hold: all pairs of some cards, or a list of them."""
 
-  Attributes:
-    cards: `[H, 2]` of each hand, the lower first; numpy, or JAX's of a list.
-    num_cards: `C`, cards are numbered below; static.
-    most: `M`, at most so many hands hold a card; static.
-    every: whether they are all pairs, so that each card is held by `M`; static.
-  """
-
-  cards: Any  # [H, 2]
-  num_cards: int
-  most: int
-  every: bool
+  cards: Any  # `[H, 2]` of each hand, the lower first; numpy, or JAX's of a list
+  num_cards: int  # `C`, cards are numbered below; static
+  most: int  # `M`, at most so many hands hold a card; static
+  every: bool  # whether they are all pairs, so that each card is held by `M`; static
 
   @classmethod
   def all_pairs(cls, num_hands: int) -> "Hands":
@@ -64,10 +53,8 @@ class Hands(NamedTuple):
     return cls(all_pairs(num_hands), cards, cards - 1, True)
 
   def of_card(self) -> tuple[Any, Any]:
-    """Returns the hands that hold each card, `[C, M]`, and where a hand stands there, `[2, H]`.
-
-    The second is for a hand's first and second card. Hand `H` fills up.
-    """
+    """Returns the hands that hold each card, `[C, M]`, and where a hand stands there, `[2, H]`."""
+    # The second is for a hand's first and second card. Hand `H` fills up.
     xp: Any = self.cards.__array_namespace__()
     held = holds(self.cards, self.num_cards, bool)
     listed = xp.argsort(~held, axis=0, stable=True)[: self.most].T
@@ -152,18 +139,7 @@ def sort_between(
   own_cards: jax.Array,
   size: jax.Array | None,
 ) -> SortedShowdowns:
-  """Sorts one board's hands where the players have lists of their own, perhaps of classes.
-
-  Args:
-    strengths: `[J]` of the other's, -1 for hands that the board blocks.
-    member: `[C, M]` which of the other's hold each card, the weakest first; J fills up.
-    own_strengths: `[H]`.
-    own_cards: `[H, 2]`.
-    size: `[J]` hands of each of the other's classes, whose reach is one hand's; None for one.
-
-  Returns:
-    As of one of `K` boards. `showdown_values` takes the other's reach and returns `[K, n, H]`.
-  """
+  """Sorts one board's hands where the players have lists of their own, perhaps of classes."""
   number, cards = len(strengths), len(member)
   length = math.isqrt(2 * number) + 1
   blocks = -(-number // length)
@@ -213,14 +189,10 @@ def _blocks(hands: Hands, num_hands: int) -> tuple[int, int]:
 
 
 def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
-  """Returns the showdown values of hands against the opponent's `reach`, wins less losses.
+  """Returns hands' wins less losses against the opponent's `reach`, for unit stakes: `[K, n, H]`.
 
-  Args:
-    showdowns: of `K` boards.
-    reach: `[K, n, H]` at n nodes of each board; zero for hands that the board blocks.
-
-  Returns:
-    `[K, n, H]`, for unit stakes. Of no meaning for hands that the board blocks.
+  `reach` `[K, n, H]`, at n nodes of each of K boards, is zero for hands that the board blocks,
+  whose values have no meaning.
   """
   if not isinstance(showdowns, SortedShowdowns):
     return product("knj,kjh->knh", reach, showdowns)
@@ -262,12 +234,10 @@ def _board_values(showdowns: SortedShowdowns, reach: jax.Array) -> jax.Array:
 
 
 def settle(rows: jax.Array) -> jax.Array:
-  """Returns `rows` `[x, n]`, computed once and in this order.
-
-  Multiplying by one does it. XLA would move a transpose into each gather next to it, or a gather
-  into a transpose, and read memory in the wrong order; an optimization barrier does not hold it.
-  On an accelerator the product would take longer than what it saves.
-  """
+  """Returns `rows` `[x, n]`, computed once and in this order."""
+  # Multiplying by one does it. XLA would move a transpose into each gather next to it, or a gather
+  # into a transpose, and read memory in the wrong order; an optimization barrier does not hold it.
+  # On an accelerator the product would take longer than what it saves.
   if not tuning.on_cpu():
     return rows
   return product("xn,nm->xm", rows, jnp.eye(rows.shape[1], dtype=rows.dtype))
@@ -287,10 +257,8 @@ def _sum_of_rows(array: jax.Array, places: jax.Array) -> jax.Array:
 
 
 def _sums_below(rows: jax.Array, *, centred: bool) -> jax.Array:
-  """Sums the rows above each row of `[m, x]`, and all: `[m + 1, x]`; centred, less half of all.
-
-  Two centred sums at the ends of a tie add up to what is weaker less what is stronger.
-  """
+  """Sums the rows above each row of `[m, x]`, and all: `[m + 1, x]`; centred, less half of all."""
+  # Two centred sums at the ends of a tie add up to what is weaker less what is stronger.
   # A triangular product: several times cheaper on a CPU than XLA's cumulative sum.
   triangle = np.tril(np.ones((len(rows) + 1, len(rows))), -1) - (0.5 if centred else 0.0)
   return product("ij,jx->ix", jnp.asarray(triangle, rows.dtype), rows)

@@ -27,11 +27,11 @@ from rebel_jax.config.config import ConfigError
 from tests.tiny import trained
 
 ENVIRONMENT = {"benchmark", "device", "devices", "versions"}
-QUICK = {"repeats": 1, "seconds": 0.0}
+QUICK = timing.Solves(iterations=8, repeats=1, seconds=0.0)
 
 
-def printed(capsys, main, options) -> list[dict]:
-  main(options)
+def printed(capsys, main, **options) -> list[dict]:
+  main(**options)
   rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
   assert rows
   for row in rows:
@@ -41,10 +41,8 @@ def printed(capsys, main, options) -> list[dict]:
 
 
 def test_tabular(capsys):
-  options = tabular.Options(
-    games=("kuhn",), iterations=8, batch=3, pieces=(1, 2), open_spiel=False, **QUICK
-  )
-  whole, *pieces = printed(capsys, tabular.main, options)
+  options = dict(games=("kuhn",), batch=3, pieces=(1, 2), open_spiel=False, solves=QUICK)
+  whole, *pieces = printed(capsys, tabular.main, **options)
   assert (whole["nodes"], whole["infostates"], whole["batch"]) == (9, 3, 3)
   assert whole["microseconds_per_update"] > 0
   assert whole["microseconds_per_update_batched"] > 0
@@ -58,10 +56,8 @@ def test_tabular_beside_other_programs(capsys, tmp_path):
   other = tmp_path / "python"
   other.write_text("#!/bin/sh\necho said before\necho 0.5\n")
   other.chmod(0o755)
-  options = tabular.Options(
-    games=("kuhn",), iterations=8, batch=0, lite_efg=str(other), **QUICK | {"seconds": 0.0}
-  )
-  (row,) = printed(capsys, tabular.main, options)
+  options = dict(games=("kuhn",), batch=0, lite_efg=str(other), solves=QUICK)
+  (row,) = printed(capsys, tabular.main, **options)
   for program in ("open_spiel", "lite_efg"):
     seconds = row[f"{program}_microseconds_per_iteration"] / 1e6
     ratio = 1e6 * seconds / (2 * row["microseconds_per_update"])
@@ -72,9 +68,12 @@ def test_tabular_beside_other_programs(capsys, tmp_path):
 @pytest.mark.parametrize("field", ["games", "algorithm"])
 def test_unknown_names_end_the_command_with_a_sentence(field):
   known = {"games": timing.GAMES, "algorithm": solvers.registered_algorithms()}[field]
-  wrong = ("chess",) if field == "games" else "chess"
-  with pytest.raises(SystemExit, match=f"{field}='chess' is unknown; known: {next(iter(known))}"):
-    tabular.main(tabular.Options(**{"games": ("kuhn",), field: wrong}, **QUICK))
+  game, algorithm = ("chess", "cfr_plus") if field == "games" else ("kuhn", "chess")
+  with (
+    pytest.raises(ConfigError, match=f"{field}='chess' is unknown; known: {next(iter(known))}"),
+    timing.in_sentences(),
+  ):
+    tabular.main((game,), solves=timing.Solves(algorithm=algorithm))
 
 
 def test_flags_are_checked_before_the_work(tmp_path):
@@ -88,7 +87,7 @@ def test_flags_are_checked_before_the_work(tmp_path):
       timing.check(values)
   timing.check({"figure": None, "seed": 0, "games": ("kuhn",)})
   with pytest.raises(ConfigError, match="num_iterations=0 must be"), timing.in_sentences():
-    batch_solve.main(batch_solve.Options(game="kuhn", root_depth=1, sizes=(1,), iterations=0))
+    batch_solve.main("kuhn", root_depth=1, sizes=(1,), solves=timing.Solves(iterations=0))
   with pytest.raises(ValueError, match="no sentence") as caught, timing.in_sentences():
     raise ValueError("no sentence")
   assert not isinstance(caught.value, ConfigError)
@@ -96,10 +95,8 @@ def test_flags_are_checked_before_the_work(tmp_path):
 
 def test_batch_solve(capsys, tmp_path):
   figure = tmp_path / "throughput.png"
-  options = batch_solve.Options(
-    game="kuhn", root_depth=1, sizes=(1, 3), iterations=8, figure=figure, **QUICK
-  )
-  rows = printed(capsys, batch_solve.main, options)
+  options = dict(game="kuhn", root_depth=1, sizes=(1, 3), figure=figure, solves=QUICK)
+  rows = printed(capsys, batch_solve.main, **options)
   assert [(row["batch"], row["roots"]) for row in rows] == [(1, 2), (3, 2)]
   for row in rows:
     ratio = row["updates_per_second"] / row["solves_per_second"]
@@ -108,47 +105,33 @@ def test_batch_solve(capsys, tmp_path):
 
 
 def test_scaling(capsys):
-  options = scaling.Options(
-    axes=("batch", "tree", "updates"),
-    game="kuhn",
-    iterations=8,
-    batches=(1, 2),
-    trees=("kuhn",),
-    updates=(8, 16),
-    **QUICK,
-  )
-  rows = printed(capsys, scaling.main, options)
+  sizes = dict(batches=(1, 2), trees=("kuhn",), updates=(8, 16))
+  axes = ("batch", "tree", "updates")
+  rows = printed(capsys, scaling.main, axes=axes, game="kuhn", solves=QUICK, **sizes)
   assert [row["axis"] for row in rows] == ["batch", "batch", "tree", "updates", "updates"]
   assert [row["batch"] for row in rows] == [1, 2, 1, 1, 1]
   assert [row["iterations"] for row in rows] == [8, 8, 8, 8, 16]
   assert all(row["milliseconds"] > 0 for row in rows)
-  with pytest.raises(SystemExit, match="axes='time' is unknown; known: batch, tree"):
-    scaling.main(scaling.Options(axes=("time",), game="kuhn"))
 
 
 def test_scaling_over_devices_does_the_same_work(capsys):
-  options = scaling.Options(
-    axes=("devices",), game="kuhn", iterations=8, device_counts=(1, 2), device_batch=4, **QUICK
-  )
-  one, two = printed(capsys, scaling.main, options)
+  options = dict(axes=("devices",), game="kuhn", device_counts=(1, 2), solves=QUICK)
+  one, two = printed(capsys, scaling.main, device_batch=4, **options)
   assert (one["devices"], two["devices"]) == (1, 2)
   np.testing.assert_allclose(one["checksum"], two["checksum"], rtol=1e-3)
   with pytest.raises(SystemExit, match="device_batch=4 must be a multiple of 3"):
-    list(scaling.measure(scaling.Options(device_counts=(3,), device_batch=4), "devices"))
+    scaling.main(("devices",), device_counts=(3,), device_batch=4)
 
 
 def test_a_first_use(capsys, monkeypatch):
   """And, as control, one that fails: a sentence and an exit code."""
-  options = first_use.Options(cases=("own",))
+  options = dict(cases=("own",))
   monkeypatch.setitem(first_use.CASES, "own", "pass")
-  (row,) = printed(capsys, first_use.main, options)
+  (row,) = printed(capsys, first_use.main, **options)
   assert (row["case"], row["programs"]) == ("own", 0)
   monkeypatch.setitem(first_use.CASES, "own", "pass pass")
-  assert flags.command(lambda: first_use.main(options), is_process=False) == 2
+  assert flags.command(lambda: first_use.main(**options), is_process=False) == 2
   assert f"error: own in {first_use._ROOT} failed:" in capsys.readouterr().err
-
-
-# The benchmarks of agents print what their pages quote.
 
 
 def lines(capsys):
@@ -162,15 +145,14 @@ def test_matches(capsys):
   assert [row["opponent"] for row in rows] == list(match.OPPONENTS)
   assert all(row["games"] == 40 for row in rows)
   assert rows[0]["mean"] > 0.1  # uniform play loses to almost anyone
-  with pytest.raises(SystemExit, match="opponents='nobody' is unknown"):
+  with pytest.raises(ConfigError, match="opponents='nobody' is unknown"):
     match.main(match.Options(opponents=("nobody",)))
 
 
 @pytest.mark.slow
 def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
   run = trained()
-  options = table2.Options((str(run),), 3, 16, checkpoints=2, keep=tmp_path)
-  table2.main(options)
+  table2.main((str(run),), 3, 16, checkpoints=2, keep=tmp_path)
   (row,) = lines(capsys)
   paths = checkpoint.checkpoints_of(run)[-2:]
   asked = [evaluate.Options(str(path), playthroughs=3, iterations=16) for path in paths]
@@ -181,12 +163,11 @@ def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
   assert row["paper"] is None  # Kuhn poker is not in it
   assert len(list(tmp_path.iterdir())) == 2
   with pytest.raises(SystemExit, match="checkpoints=9 must be from 1 to the"):
-    table2.main(table2.Options((str(run),), checkpoints=9))
+    table2.main((str(run),), checkpoints=9)
 
 
 @pytest.mark.slow
 def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
-  """A line for each run in its game's panel; a folder that is no run ends in a sentence."""
   pytest.importorskip("matplotlib")
   drawn, save = [], figures.save_picture
   monkeypatch.setattr(
@@ -199,9 +180,6 @@ def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
   assert (tmp_path / "runs.png").stat().st_size > 5_000
   with pytest.raises(ConfigError):
     figures.main((tmp_path,), tmp_path / "other.png")
-
-
-# What the studies of poker read and draw; what they measure is in docs/results/poker.md.
 
 
 @pytest.fixture

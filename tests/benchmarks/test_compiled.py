@@ -5,12 +5,9 @@ import os
 import subprocess
 import sys
 
-import jax
-import jax.numpy as jnp
 import pytest
 
 from benchmarks import compiled, gpu_compiler
-from rebel_jax.networks import optimizers
 
 
 def rows(*programs):
@@ -54,7 +51,7 @@ def test_a_program_that_ends_with_an_error_says_so(capsys, monkeypatch):
     raise subprocess.CalledProcessError(1, command)
 
   monkeypatch.setattr(subprocess, "run", run)
-  compiled.main(compiled.Options(programs=("solve kuhn",)))
+  compiled.main(programs=("solve kuhn",))
   row = json.loads(capsys.readouterr().out)
   assert row["not_compiled_in_seconds"] == 300
   assert "exit status 1" in row["why"]
@@ -85,17 +82,3 @@ ENTRY %main (a: f32[2], p: pred[]) -> f32[2] {
 def test_what_is_counted():
   """Three turns of two kernels, a loop of unknown length, and the longer of two branches."""
   assert gpu_compiler.count(_TEXT) == (3 * 2 + 1 + 2, (3 * 2 + 1 + 2) * 16, 2, 2)
-
-
-def test_muons_products_are_not_rounded(monkeypatch):
-  """Control: the same optimizer whose products ask for nothing."""
-  matrix = jnp.ones((4, 6))
-
-  def rounded():
-    optimizer = optimizers.OPTIMIZERS["muon"](1.0)
-    lowered = jax.jit(lambda x: optimizer.update(x, optimizer.init(x), x)[0]).trace(matrix).lower()
-    return gpu_compiler.rounded_products(lowered.as_text())
-
-  assert rounded() == 0
-  monkeypatch.setattr(optimizers, "_product", jnp.matmul)
-  assert rounded() > 4

@@ -53,8 +53,7 @@ def tiny(monkeypatch):
 
 
 def run(output, **options):
-  asked = machine.Options(output, small=True, **options)
-  return flags.command(lambda: machine.main(asked), is_process=False)
+  return flags.command(lambda: machine.main(output, small=True, **options), is_process=False)
 
 
 def test_it_measures_what_is_missing(tmp_path, tiny, capsys):

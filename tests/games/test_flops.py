@@ -12,10 +12,9 @@ import pytest
 
 import games
 import solvers
-from games.poker import Deck, dealing
-from games.poker.betting import CALL, FIRST_BET
+from games.poker import CALL, FIRST_BET, Deck, dealing
 from games.template import fill
-from solvers.search.batch import search_batch
+from solvers.search import search_batch
 from tests.own_games import own_tree, some_leaf_values
 
 SMALL = {"12 cards, 3 suits": ("JQKA", "shd"), "9 cards, 3 suits": ("QKA", "shd")}
@@ -129,7 +128,6 @@ def test_a_deal_of_one_flop_of_each_class_is_worth_what_all_flops_are(x64):
 
 @pytest.mark.slow
 def test_all_in_hands_are_worth_what_they_are_on_all_boards(x64):
-  """On average over flops and over a turn and a river drawn after each."""
   game = make_game(ranks="TQKA", flops=5)
   rules = game.templates()
   state = game.state_after((FIRST_BET + game.bets.num_slots, CALL))  # all-in, and called

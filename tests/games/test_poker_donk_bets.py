@@ -1,14 +1,12 @@
 """Bets into who bet last on the round before: against the history, and on trees and lines alike."""
 
-import jax
 import numpy as np
 import pytest
 
 import games
-import solvers
 from games.game import CHANCE, TERMINAL
 from games.poker import BetSizes, Betting, Deck, Holdem
-from games.poker.lines import expand_policy, make_lines
+from tests.sentences import refused
 
 
 def make(donk, board="TsJhQsKh"):
@@ -70,23 +68,12 @@ def test_sizes_follow_from_the_history(donk, sizes):
   assert seen == {True, False}
 
 
-def test_lines_and_the_tree_agree():
-  game = make("-")
-  with jax.enable_x64(True):
-    lines, columns = make_lines(game)
-    found = solvers.solve(lines, algorithm=solvers.linear_cfr(), target=0, num_iterations=4)
-    tree = games.build_public_tree(game)
-    policy = expand_policy(lines, columns, found.average_policy, tree)
-    exact = float(solvers.exploitability(tree, policy))
-    assert found.exploitability == pytest.approx(exact, abs=1e-9)
-  assert lines.num_nodes < make_lines(make(None))[0].num_nodes
-
-
-def test_what_is_refused():
-  with pytest.raises(ValueError, match="donk='25%' is about rounds after the first"):
-    BetSizes.parse("50%", donk="25%")
-  with pytest.raises(ValueError, match="must hold first bets only"):
-    BetSizes.parse("50%", rounds=2, donk="25% / 2x")
-  bets = BetSizes((((1.0,),),), donk=((),))
-  with pytest.raises(ValueError, match="must be None for subgames that are made on the device"):
-    games.make("turn_endgame_holdem", bets=bets).templates()
+NO_DONK = BetSizes((((1.0,),),), donk=((),))
+test_what_is_refused = refused(
+  (lambda: BetSizes.parse("50%", donk="25%"), "donk='25%' is about rounds after the first"),
+  (lambda: BetSizes.parse("50%", rounds=2, donk="25% / 2x"), "must hold first bets only"),
+  (
+    lambda: games.make("turn_endgame_holdem", bets=NO_DONK).templates(),
+    "must be None for subgames",
+  ),
+)

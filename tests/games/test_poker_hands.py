@@ -9,14 +9,11 @@ import pytest
 
 from games.poker import Deck, evaluate
 from games.poker import cards as hands
+from tests.sentences import refused
 
 phevaluator = pytest.importorskip("phevaluator")
 
 DECK = Deck()
-CATEGORIES = (
-  "high card", "pair", "two pair", "three of a kind", "straight", "flush", "full house",
-  "four of a kind", "straight flush",
-)  # fmt: skip
 # phevaluator numbers suits c d h s; ours are s h d c.
 _THEIRS = np.array([4 * rank + 3 - suit for rank in range(13) for suit in range(4)])
 
@@ -24,11 +21,6 @@ _THEIRS = np.array([4 * rank + 3 - suit for rank in range(13) for suit in range(
 def their_ranks(cards):
   """Returns phevaluator's ranks, higher is better: `[n, k]` to `[n]`."""
   return np.array([-phevaluator.evaluate_cards(*row) for row in _THEIRS[cards].tolist()])
-
-
-def category_name(strength):
-  group = strength // hands._NUM_KICKERS
-  return CATEGORIES[np.searchsorted(hands._GROUPS_BELOW, group, side="right") - 1]
 
 
 def assert_same_order(ours, theirs):
@@ -75,15 +67,7 @@ def test_random_seven_card_hands():
 def test_every_five_card_hand():
   rows = np.array(list(itertools.combinations(range(52), 5)), np.int32)
   assert len(rows) == 2_598_960
-  ours = evaluate(DECK, rows)
-  assert_same_order(ours, their_ranks(rows))
-  found, number = np.unique(ours, return_counts=True)
-  names = [category_name(strength) for strength in found]
-  # known: 40 straight flushes, 624 fours, ...
-  counts = [sum(number[[x == name for x in names]]) for name in CATEGORIES]
-  assert counts[::-1] == [
-    40, 624, 3_744, 5_108, 10_200, 54_912, 123_552, 1_098_240, 1_302_540,
-  ]  # fmt: skip
+  assert_same_order(evaluate(DECK, rows), their_ranks(rows))
 
 
 @pytest.mark.parametrize("size", [5, 6, 7])
@@ -105,35 +89,26 @@ def test_an_evaluator_without_the_wheel_is_found_out(monkeypatch):
 
 
 def test_small_decks_rank_as_the_whole_deck_does():
-  """A card's number differs between decks; its strength does not."""
   small = Deck(ranks="89TJQKA", suits="sd")
   rows = np.array(list(itertools.combinations(range(small.num_cards), 5)), np.int32)
   whole = np.array([DECK.parse(small.names(row)) for row in rows], np.int32)
   np.testing.assert_array_equal(evaluate(small, rows), evaluate(DECK, whole))
 
 
-@pytest.mark.parametrize(
-  ("make", "message"),
-  [
-    (lambda: Deck(ranks="AK"), "ranks='AK' must be 2 or more different letters"),
-    (lambda: Deck(suits="sx"), "suits='sx' must be 1 or more different letters of 'shdc'"),
-    (lambda: DECK.parse("AsAs"), "names 'As' twice"),
-    (lambda: DECK.parse("1s"), "names '1s', which is not in the deck"),
-    (lambda: DECK.parse(7), "=7 must be a string"),
-    (lambda: evaluate(DECK, np.arange(8)), "cards=8 a hand must be from 1 to 7"),
-    (lambda: evaluate(DECK, np.array([[99, 1]])), r"cards=.*99.* must hold integers from 0 to 51"),
-    (lambda: evaluate(DECK, [[-1, 1]]), r"cards=\[\[-1, 1\]\] must hold integers from 0 to 51"),
-    (lambda: evaluate(DECK, np.array([[3, 4, 3]])), "hold a card twice"),
-    (lambda: hands.strengths([[9000, 0, 0, 0]]), "suit_masks=.*must hold integers from 0 to 8191"),
-    (lambda: DECK.name(-1), "card=-1 must be an integer, at least 0, at most 51"),
-    (lambda: DECK.hole_cards([52]), "card=52 must be an integer"),
-    (lambda: DECK.hole_cards("AhKx"), "dead='AhKx' names 'Kx'"),
-  ],
+test_bad_cards_get_one_sentence = refused(
+  (lambda: Deck(ranks="AK"), "ranks='AK' must be 2 or more different letters"),
+  (lambda: Deck(suits="sx"), "suits='sx' must be 1 or more different letters of 'shdc'"),
+  (lambda: DECK.parse("AsAs"), "names 'As' twice"),
+  (lambda: DECK.parse("1s"), "names '1s', which is not in the deck"),
+  (lambda: evaluate(DECK, np.arange(8)), "cards=8 a hand must be from 1 to 7"),
+  (lambda: evaluate(DECK, np.array([[99, 1]])), r"cards=.*99.* must hold integers from 0 to 51"),
+  (lambda: evaluate(DECK, [[-1, 1]]), r"cards=\[\[-1, 1\]\] must hold integers from 0 to 51"),
+  (lambda: evaluate(DECK, np.array([[3, 4, 3]])), "hold a card twice"),
+  (lambda: hands.strengths([[9000, 0, 0, 0]]), "suit_masks=.*must hold integers from 0 to 8191"),
+  (lambda: DECK.name(-1), "card=-1 must be an integer, at least 0, at most 51"),
+  (lambda: DECK.hole_cards([52]), "card=52 must be an integer"),
+  (lambda: DECK.hole_cards("AhKx"), "dead='AhKx' names 'Kx'"),
 )
-def test_bad_cards_get_one_sentence(make, message):
-  with pytest.raises((TypeError, ValueError), match=message) as error:
-    make()
-  assert "\n" not in str(error.value)
 
 
 def test_dead_cards_may_be_named():

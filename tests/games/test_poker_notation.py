@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from games.poker import Deck, format_range, parse_range
+from tests.sentences import refused
 
 pokerkit = pytest.importorskip("pokerkit")
 
@@ -121,23 +122,16 @@ def test_what_is_written_is_read_as_the_same(weights):
   np.testing.assert_array_equal(parse_range(text, SMALL), weights)
 
 
-@pytest.mark.parametrize(
-  ("make", "message"),
-  [
-    (lambda: parse_range("QQ+,XYs"), "range holds 'XYs', which is not understood"),
-    (lambda: parse_range("A5s-A2o"), "'A5s-A2o', which is not understood"),
-    (lambda: parse_range("AA-KQs"), "not understood"),
-    (lambda: parse_range("AA:50"), "holds 'AA:50'; a weight must be a number from 0 to 1"),
-    (lambda: parse_range("AA:٠.٥"), "holds 'AA:٠.٥'; a weight must be a number from 0 to 1"),
-    (lambda: parse_range(" , "), "names no hand; write hands"),
-    (lambda: parse_range(None, field="oop"), "oop=None must be a string"),
-    (lambda: parse_range("AcKc", SMALL), "which is not in the deck"),
-    (lambda: parse_range("AhAh"), "names 'Ah' twice"),
-    (lambda: parse_range("AKo", Deck("QKA", "s")), "names no hand of the deck of ranks 'QKA'"),
-    (lambda: format_range(np.full(1326, 2.0)), "weights hold 2.0; each must be a number from 0"),
-  ],
-)  # fmt: skip
-def test_bad_ranges_get_one_sentence(make, message):
-  with pytest.raises((TypeError, ValueError), match=message) as error:
-    make()
-  assert "\n" not in str(error.value)
+test_bad_ranges_get_one_sentence = refused(
+  (lambda: parse_range("QQ+,XYs"), "range holds 'XYs', which is not understood"),
+  (lambda: parse_range("A5s-A2o"), "'A5s-A2o', which is not understood"),
+  (lambda: parse_range("AA-KQs"), "not understood"),
+  (lambda: parse_range("AA:50"), "holds 'AA:50'; a weight must be a number from 0 to 1"),
+  (lambda: parse_range("AA:٠.٥"), "holds 'AA:٠.٥'; a weight must be a number from 0 to 1"),
+  (lambda: parse_range(" , "), "names no hand; write hands"),
+  (lambda: parse_range(None, field="oop"), "oop=None must be a string"),
+  (lambda: parse_range("AcKc", SMALL), "which is not in the deck"),
+  (lambda: parse_range("AhAh"), "names 'Ah' twice"),
+  (lambda: parse_range("AKo", Deck("QKA", "s")), "names no hand of the deck of ranks 'QKA'"),
+  (lambda: format_range(np.full(1326, 2.0)), "weights hold 2.0; each must be a number from 0"),
+)

@@ -8,6 +8,7 @@ import games
 import solvers
 from games.poker import BetSizes
 from games.testing import check_game
+from tests.sentences import sentence_of
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 SPOTS = {
@@ -98,24 +99,6 @@ def test_a_hand_left_out_is_found(spot):
   assert values > 0.001
 
 
-def test_a_whole_game_is_as_exploitable(spot):
-  """By both players' best responses; a policy of the small game answers for all of its hands."""
-  game, beliefs = spot
-  small = game.only(beliefs)
-  whole_tree, tree = trees_of(game, small)
-  policy = solve(tree, None, num_iterations=16).average_policy
-  expanded = expand_policy(small, tree, policy, whole_tree)
-  with jax.enable_x64(True):
-    apart = float(solvers.exploitability(tree, policy))
-    assert float(solvers.exploitability(whole_tree, expanded, beliefs=beliefs)) == pytest.approx(
-      apart, rel=1e-9
-    )
-    values = np.asarray(solvers.expected_values(whole_tree, expanded, beliefs=beliefs))
-    found = expand_values(small, solvers.expected_values(tree, policy))
-  np.testing.assert_allclose(found[beliefs > 0], values[beliefs > 0], atol=1e-8)
-  assert (found[beliefs == 0] == 0).all()
-
-
 @pytest.mark.slow
 def test_the_rules():
   game = SPOTS["turn"]()
@@ -134,6 +117,4 @@ def test_what_is_wrong_is_named(spot):
     (lambda: small.infostate(missing), "in neither range"),
   ]  # fmt: skip
   for make, message in cases:
-    with pytest.raises(ValueError, match=message) as error:
-      make()
-    assert "\n" not in str(error.value)
+    assert message in sentence_of(make)

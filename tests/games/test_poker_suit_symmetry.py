@@ -22,11 +22,7 @@ GAMES = {
 
 
 def orbits(game):
-  """Returns the orbits of hands under all exchanges of two cards that leave every strength alone.
-
-  Nothing is known of suits here: two cards may change places if no hand on any board gets another
-  strength by it.
-  """
+  """Returns the orbits of hands under exchanges of two cards that leave all strengths alone."""
   live = [card for card in range(game.deck.num_cards) if card not in game.board]
   seen = np.array(list(itertools.combinations(live, 2 + sum(game.deals))))
   seen = np.concatenate([np.tile(game.board, (len(seen), 1)), seen], axis=1)

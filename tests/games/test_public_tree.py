@@ -28,9 +28,6 @@ def test_liars_dice_has_one_node_for_every_sequence_of_bids(num_dice, num_faces,
   assert tree.num_infostates == num_faces**num_dice
 
 
-# Controls: one array changed in one place must fail the comparison with the histories.
-
-
 def change(name, where, to):
   def changed(tree):
     array = np.array(getattr(tree, name))
@@ -112,9 +109,6 @@ def test_control_changed_leaves_are_refused(name):
     check_public_tree(game, tree, histories, depth=2)
 
 
-# Trees are counted before they are built.
-
-
 class Endless(games.KuhnPoker):
   """Kuhn poker in which nobody may stop; `branches` moves lead on."""
 
@@ -170,9 +164,6 @@ def test_a_game_without_end_is_refused():
     assert games.build_public_tree(Endless(branches), depth=1).num_nodes == 1 + branches
 
 
-# Games in tables: the same trees, the same names, and rules that JAX can run.
-
-
 MADE = {
   "kuhn": lambda: games.make("kuhn_poker"),
   "leduc": lambda: games.make("leduc_poker"),
@@ -216,11 +207,6 @@ def test_control_a_wrong_table_shows(table, place):
     assert_same_trees(game, tabulated)
 
 
-@pytest.mark.parametrize("name", ["leduc", "random_game"])
-def test_tables_are_a_game(name):
-  check_game(games.tabulate(MADE[name]()))
-
-
 class OnlyNumpy(games.LeducPoker):
   """Rules that assign to rows that a mask chooses, which no tracer allows."""
 
@@ -239,6 +225,4 @@ def test_rules_for_numpy_run_in_tables_only():
 def test_too_many_public_states_are_refused():
   kuhn = games.make("kuhn_poker")
   assert len(games.tabulate(kuhn, max_states=9).states) == 9
-  with pytest.raises(ValueError, match="more than 8 public states") as error:
-    games.tabulate(kuhn, max_states=8)
-  assert "\n" not in str(error.value)
+  assert "more than 8 public states" in sentence_of(games.tabulate, kuhn, max_states=8)

@@ -80,7 +80,6 @@ def test_rules_in_float64(name, x64):
 
 
 def test_bets_are_what_the_float_formula_gives():
-  """For all fractions of the presets, at each number of chips up to a hundred thousand."""
   highest = np.arange(1, 100_001)
   fractions = {f for sizes in PRESETS.values() for r in sizes.fractions for c in r for f in c}
   rules = Betting((2**29, 2**29), (1, 1), 1)
@@ -89,9 +88,6 @@ def test_bets_are_what_the_float_formula_gives():
   for fraction in fractions:
     found = BetSizes((((fraction,),),)).amounts(rules, states)[:, 0]
     np.testing.assert_array_equal(found, np.floor(highest * (1 + 2 * fraction) + 0.5))
-
-
-# Controls: rules that are not the same everywhere must be refused, with a sentence that says which.
 
 
 def is_numpy(found):

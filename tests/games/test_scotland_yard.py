@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 import games
-import solvers
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS, Map
 from games.testing import check_game
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
-from tests import harness
 from tests import scotland_yard as referee
 from tests.trees import children_of
 
@@ -49,35 +45,6 @@ def stations(game, moved):
   """Returns where Mr. X is with each path after so many moves, `[H]`."""
   names = [game.infostate_name(0, h) for h in range(game.num_infostates)]
   return np.array([int(name.split("-")[moved]) for name in names])
-
-
-def to_stations(game, tree, pairs, policy, *, forget=False):
-  """Returns the referee's form of a policy `[N, H]`; to `forget` what paths weigh is wrong."""
-  child, found = children_of(tree), {}
-  reach = np.ones((tree.num_nodes, game.num_infostates))
-  for n in range(tree.num_nodes):
-    above = tree.parent[n]
-    if n and tree.kind[above] == 0 and not forget:
-      reach[n] = reach[above][tree.infostate_parent[n, 0]] * policy[n]
-    elif n:
-      reach[n] = reach[above][tree.infostate_parent[n, 0]]
-  for n, node in pairs:
-    below = [child[n, a] for a in range(game.num_actions) if (n, a) in child]
-    if node.mover == "detective":
-      found[id(node)] = {None: np.array([policy[m, 0] for m in below])}
-    if node.mover != "mister_x":
-      continue
-    rows = {x: np.zeros(len(node.moves[x])) for x in node.rows()}
-    before, after = (stations(game, tree.state[n, 0] + more) for more in (0, 1))
-    for m in below:
-      if game.action_name(tree.action[m]) != "hidden":
-        continue
-      for h in np.flatnonzero(tree.possible[m, 0]):
-        above = tree.infostate_parent[m, 0, h]
-        x, y = before[above], after[h]
-        rows[x][node.moves[x].index(y)] += reach[n, above] * policy[m, h]
-    found[id(node)] = {x: row / row.sum() for x, row in rows.items()}
-  return found
 
 
 def value_on_paths(tree):
@@ -157,33 +124,6 @@ def test_control_a_mister_x_who_may_enter_detectives_stations_is_worth_more():
   assert referee.game_value(on_stations(NEAR, 3)) == pytest.approx(0, abs=1e-6)
   assert referee.game_value(on_stations(NEAR, 3, ghost=True)) == pytest.approx(1, abs=1e-6)
   assert referee.game_value(on_stations(GLASSES, 4)) == pytest.approx(0.6, abs=1e-6)
-
-
-@pytest.mark.slow
-def test_exploitability_on_paths_is_that_on_stations(x64):
-  game, tree, root, pairs = both("near")
-  rng, problem = np.random.default_rng(3), make_problem(tree, tree.prior)
-
-  @harness.fast_to_compile
-  def measure(weights):
-    policy = join_levels(problem.normalise(problem.split(weights)))
-    return policy, solvers.best_response_values(tree, policy)
-
-  found = []
-  for _ in range(2):
-    weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
-    policy, best = map(np.asarray, measure(weights))
-    found.append(referee.best_response_values(root, to_stations(game, tree, pairs, policy)))
-    np.testing.assert_allclose(best, found[-1], atol=1e-6)
-  assert abs(found[0] - found[1]).max() > 1e-3  # a control: another policy has other values
-  # And where paths meet, what each weighs matters.
-  right, wrong = (to_stations(game, tree, pairs, policy, forget=x) for x in (False, True))
-  assert any(
-    abs(right[n][x] - row).max() > 0.01 for n, rows in wrong.items() for x, row in rows.items()
-  )
-
-
-# Rules on maps drawn for them.
 
 
 def names(game, history):

@@ -232,7 +232,7 @@ add("warm_start/substitute", warm, contrib.substitute_started)
 add("lock", locked)
 for _gadget in (solvers.Resolve, solvers.Maxmargin, solvers.ContinualResolve):
   add(f"gadget/{_gadget.__name__}", with_gadget, _gadget(0))
-add("gadget/Distributional", with_gadget, solvers.Distributional(0), 0.25)
+add("gadget/Distributional", with_gadget, solvers.contrib.Distributional(0), 0.25)
 add("solve_batch", batched)
 _CUTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
   "kuhn": ("kuhn", solvers.linear_cfr(), {"depth": 1}),

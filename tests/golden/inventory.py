@@ -53,13 +53,21 @@ def flags_of(name: str) -> list[str]:
   for options in ("Options", "Command"):
     if hasattr(module, options):
       return sorted(set(options_of(getattr(module, options))))
-  return sorted(x.replace("_", "-") for x in inspect.signature(module.main).parameters)
+  found = inspect.signature(module.main).parameters.values()
+  groups = {x.name: x.annotation for x in found if dataclasses.is_dataclass(x.annotation)}
+  alone = [x.name.replace("_", "-") for x in found if x.name not in groups]
+  return sorted({*alone, *(option for x in groups.values() for option in options_of(x))})
 
 
 def _keys(tree: ast.Module) -> set[str]:
-  """Returns the names that are keys of a module's dict literals: those of its JSON objects."""
+  """Returns the names that are keys of a module's dict literals, or figures that it prints."""
   keys = (key for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys)
   texts = {key.value for key in keys if isinstance(key, ast.Constant)}
+  calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+  said = [x for x in calls if getattr(x.func, "attr", getattr(x.func, "id", "")) in ("say", "row")]
+  texts |= {key.arg for call in said for key in call.keywords if key.arg} | (
+    {"benchmark"} if said else set()
+  )
   return {x for x in texts if isinstance(x, str) and x.isidentifier() and len(x) > 1}
 
 

@@ -11,16 +11,16 @@ import pytest
 import games
 import solvers
 from rebel_jax.agents.agent import Agent, Searcher, prepare
-from rebel_jax.agents.dealer import Move
+from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import ConfigError
+from rebel_jax.config import ConfigError
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_network, make_setup
+from solvers.search import find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent
-from solvers.search.subgames import find_subgames
+from tests.sentences import sentence_of
 from tests.tiny import TINY
 from tests.trees import uniform_policy
 
@@ -79,7 +79,6 @@ def exact(tree, ours, theirs) -> float:
 
 @pytest.mark.parametrize("name", SLOW_LAST)
 def test_an_agent_plays_the_searching_policy(name):
-  """In both seats, against an opponent that the difference to another policy shows against."""
   tree, policy = searching(name)
   game = untrained(name).config.make_game()
   best = [solvers.best_response(tree, policy, player=p)[1] for p in (0, 1)]
@@ -157,10 +156,8 @@ def by_turns(seed):
 def test_mistakes_are_named():
   agent = Agent(searcher("kuhn_poker"))
   agent.start(1, 0)
-  with pytest.raises(ValueError, match=r"player=1 is not to move here, player 0 is"):
-    agent.act()
-  with pytest.raises(ValueError, match=r"action=9 is not legal here"):
-    agent.observe(9)
+  assert "player=1 is not to move here, player 0 is" in sentence_of(agent.act)
+  assert "action=9 is not legal here" in sentence_of(agent.observe, 9)
 
 
 @pytest.mark.parametrize(("algorithm", "same"), [("linear_cfr", True), ("linear_cfr_avg", False)])
@@ -171,3 +168,37 @@ def test_searches_go_on_from_the_beliefs_that_the_algorithm_asks_for(algorithm, 
   of_iterate = search.beliefs[search.tree.leaf_nodes][here]
   assert np.allclose(search.leaf_beliefs[here], of_iterate, atol=1e-6) == same
   np.testing.assert_allclose(search.leaf_beliefs[here].sum(axis=-1), 1.0, atol=1e-5)
+
+
+def test_one_play_of_a_table_is_one_play_of_its_game():
+  """Leduc poker in tables, move by move; deals are as often what they should be."""
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game)
+  table, rng = games.tabulate(game, tree), np.random.default_rng(0)
+  dealt = np.zeros((2, game.num_infostates, game.num_infostates))
+  for number in range(300):
+    dealers = Dealer(table), Dealer(game)
+    for count, dealer in zip(dealt, dealers):
+      dealer.deal(rng)
+      count[tuple(dealer.infostates)] += 1 / 300
+    if number >= 6:
+      continue
+    dealers[0].infostates = list(dealers[1].infostates)
+    while not dealers[1].is_over():
+      assert dealers[0].actor == dealers[1].actor
+      assert dealers[0].legal_actions() == dealers[1].legal_actions()
+      if dealers[1].actor == games.CHANCE:
+        move = Move(dealers[number % 2].sample_chance(rng), -1)
+      else:
+        assert dealers[0].legal_moves() == dealers[1].legal_moves()
+        moves = dealers[1].legal_moves()
+        move = moves[rng.integers(len(moves))]
+      names = {x.game.describe(x.history, move.action) for x in dealers}
+      assert len(names) == 1
+      for dealer in dealers:
+        dealer.apply(move, rng)
+    assert dealers[0].payoff() == pytest.approx(dealers[1].payoff(), rel=1e-6)
+  assert np.abs(dealt[0] - dealt[1]).max() < 0.09
+  assert not np.diag(dealt[0]).any()  # the same card twice
+  assert dealt[0].max() < 0.09
+  assert "action=99 is not legal" in sentence_of(Dealer(table).apply, Move(99, 0), rng)

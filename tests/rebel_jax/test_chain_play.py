@@ -46,10 +46,6 @@ def searched_for_nothing(ground, about, keys, active, *, how, rounds, params):
 
 @pytest.mark.parametrize("solves", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
-  """Values of questions are those of solving them; what a gadget finds is never learned.
-
-  Games go on, begin anew, and the queue is served in order, whatever the searches find.
-  """
   if not solves:
     monkeypatch.setattr(chain_play, "search_each", searched_for_nothing)
   config = TINY.replace(simulations=30, query_share=1.0, lanes=8)
@@ -68,7 +64,7 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
     places = np.arange(taken, int(waiting.added))[: play.num_solvers]
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
-      asked = jax.tree.map(lambda x, p=place: np.asarray(x)[p % play.num_waiting], waiting.examples)
+      asked = jax.tree.map(lambda x, p=place % waiting.capacity: np.asarray(x)[p], waiting.examples)
       node = NODES[int(asked.here.state[0])]
       turn = slice(None, None, -1 if tree.kind[node] == 1 else 1)
       np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), asked.beliefs[turn], atol=1e-6)
@@ -124,7 +120,7 @@ def test_games_and_questions_are_dealt_out_anew():
     waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
     taken=np.full(before, capacity, np.int32),
   )
-  dealt = loop.redistribute_growing(full, after)
+  dealt = loop.redistribute_lanes(full, after)
   assert dealt.moves.shape == (after, 16 // after)
   for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
     np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))

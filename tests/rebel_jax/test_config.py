@@ -10,10 +10,11 @@ import pytest
 
 from rebel_jax import evaluate, play
 from rebel_jax.config.allowed import Allowed
-from rebel_jax.config.config import REBEL, Config, ConfigError, GrowingSearch, PerfectSearch
+from rebel_jax.config.config import REBEL, Config, GrowingSearch, PerfectSearch
 from rebel_jax.config.presets import PRESETS, get_preset, paper_exploitability
 from rebel_jax.train import Command
 from rebel_jax.training.setup import make_setup, make_subgames
+from tests.sentences import refused
 from tests.tiny import TINY
 
 # Changes to a valid configuration, and what the sentence must name.
@@ -35,22 +36,28 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "sentence"), BAD, ids=[str(c) for c, _ in BAD])
-def test_what_is_not_allowed(changes, sentence):
-  with pytest.raises(ConfigError, match=sentence) as caught:
-    TINY.replace(**changes).validate()
-  assert "\n" not in str(caught.value)
+LARGE = get_preset("liars_dice_2x3f").replace(game_params=(("num_dice", 2), ("num_faces", 6)))
+GROWN = get_preset("pog_kuhn")
+test_what_is_not_allowed = refused(
+  *((lambda x=x: TINY.replace(**x).validate(), sentence) for x, sentence in BAD),
+  (lambda: make_setup(TINY.replace(depth=3)), "^depth=3 must be less than what the game lasts"),
+  (lambda: make_setup(TINY, num_devices=4096), "^num_devices=4096 must be from 1 to"),
+  (lambda: make_subgames(LARGE, LARGE.make_game()), "has a public tree of 33554431 nodes"),
+  (lambda: get_preset("kuhn_pok"), r"did you mean 'kuhn_poker'\?\); known: .*leduc_poker"),
+  (lambda: Config.from_dict({"self_play": {"lane": 3}}), "field='lane' is unknown"),
+  (lambda: TINY.replace(lane=3), r"^field='lane' is unknown \(did you mean 'lanes'\?\)"),
+  (lambda: Config.from_dict({"search": 3}), "^search=3 must be a group of settings"),
+  (lambda: TINY.replace(simulations=3), "^simulations is no setting of ReBeL's searches, which "),
+  (lambda: GROWN.replace(depth=2), "^depth is no setting of growing searches, which preset="),
+  (lambda: GROWN.replace(td1_share=0.5), "^td1_share is no setting of growing searches, which "),
+  (lambda: TINY.growing, f"of preset='{TINY.preset}'"),
+  (lambda: GROWN.rebel, f"of preset='{GROWN.preset}'"),
+)
 
 
-def test_what_is_not_allowed_once_the_game_is_known():
-  with pytest.raises(ConfigError, match=r"^depth=3 must be less than what the game lasts"):
-    make_setup(TINY.replace(depth=3))
-  with pytest.raises(ConfigError, match=r"^num_devices=4096 must be from 1 to"):
-    make_setup(TINY, num_devices=4096)
-  large = get_preset("liars_dice_2x3f").replace(game_params=(("num_dice", 2), ("num_faces", 6)))
-  with pytest.raises(ConfigError, match="has a public tree of 33554431 nodes"):
-    make_subgames(large, large.make_game())
-  assert len(make_subgames(large, large.make_game(), measured=False).trees) == 24
+def test_large_games_are_trained_in_subgames():
+  assert len(make_subgames(LARGE, LARGE.make_game(), measured=False).trees) == 24
+  assert TINY.replace(search=GrowingSearch(), simulations=3).growing.simulations == 3
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -59,17 +66,6 @@ def test_presets_are_allowed_and_survive_json(name):
   config.validate()
   assert config.preset == name
   assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-
-
-def test_unknown_names():
-  with pytest.raises(ConfigError, match=r"did you mean 'kuhn_poker'\?\); known: .*leduc_poker"):
-    get_preset("kuhn_pok")
-  with pytest.raises(ConfigError, match="field='lane' is unknown"):
-    Config.from_dict({"self_play": {"lane": 3}})
-  with pytest.raises(ConfigError, match=r"^field='lane' is unknown \(did you mean 'lanes'\?\)"):
-    TINY.replace(lane=3)
-  with pytest.raises(ConfigError, match="^search=3 must be a group of settings"):
-    Config.from_dict({"search": 3})
 
 
 def test_paper_presets_hold_appendix_e():
@@ -84,7 +80,6 @@ def test_paper_presets_hold_appendix_e():
 
 @pytest.mark.parametrize("cls", [Config, Command, evaluate.Options, play.Options])
 def test_every_setting_says_what_is_allowed(cls):
-  """In a group or not, by its annotation."""
   assert all(is_checked(hint) for _, hint in leaves(cls))
 
 
@@ -102,20 +97,6 @@ def leaves(cls):
 
 def is_checked(hint) -> bool:
   return hint is bool or any(isinstance(x, Allowed) for x in typing.get_args(hint))
-
-
-def test_settings_of_another_search_are_refused():
-  growing = get_preset("pog_kuhn")
-  with pytest.raises(ConfigError, match=r"^simulations is no setting of ReBeL's searches, which "):
-    TINY.replace(simulations=3)
-  with pytest.raises(ConfigError, match=r"^depth is no setting of growing searches, which preset="):
-    growing.replace(depth=2)
-  with pytest.raises(ConfigError, match=r"^td1_share is no setting of growing searches, which "):
-    growing.replace(td1_share=0.5)
-  assert TINY.replace(search=GrowingSearch(), simulations=3).growing.simulations == 3
-  for config, kind in ((TINY, "growing"), (growing, "rebel")):
-    with pytest.raises(ConfigError, match=f"of preset='{config.preset}'"):
-      getattr(config, kind)
 
 
 # As runs of an earlier version saved them: groups, and settings that are gone, at their defaults.
@@ -157,9 +138,9 @@ def test_runs_of_earlier_versions_are_read(fields, search):
   assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
-@pytest.mark.parametrize(
-  ("fields", "sentence"),
-  [
+# An agent would search otherwise than its run says.
+test_settings_that_are_gone_are_refused_at_other_values = refused(
+  *((lambda x=x: Config.from_dict(x), sentence) for x, sentence in [
     (earlier("kuhn_poker", stop_sampling="uniform"), "stop_sampling='uniform' .* is 'weighted'"),
     (earlier("kuhn_poker", max_gradient_norm=0.0), "max_gradient_norm=0.0 .* allowed is 1.0"),
     (earlier("kuhn_poker", mix=0.5), "mix=0.5 is no setting of ReBeL's searches"),
@@ -168,9 +149,5 @@ def test_runs_of_earlier_versions_are_read(fields, search):
       earlier("pog_tic_tac_toe", simulations=9, **PERFECT | {"temperature": 1.0}),
       "temperature=1.0 .* allowed is 1.5",
     ),
-  ],
-)
-def test_settings_that_are_gone_are_refused_at_other_values(fields, sentence):
-  """An agent would search otherwise than its run says."""
-  with pytest.raises(ConfigError, match=sentence):
-    Config.from_dict(fields)
+  ])
+)  # fmt: skip

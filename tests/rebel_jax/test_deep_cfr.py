@@ -15,13 +15,14 @@ import rebel_jax
 import solvers
 from rebel_jax import evaluate, open_spiel
 from rebel_jax.agents.agent import make_agent
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.config.config import Config, DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training import replay as replays
 from rebel_jax.training.deep_cfr import DeepTrainer, Traversals, matched
 from rebel_jax.training.setup import make_setup
+from tests.sentences import error_of, refused
 from tests.tiny import rows, trained
 
 TINY = Config().replace(
@@ -118,7 +119,6 @@ def test_other_weights_are_no_linear_cfr():
 
 
 def test_traversals_are_fair():
-  """Their mean is the expectation of all; drawn moves as likely as the policy says."""
   setup = make_setup(TINY.replace(lanes=10_000, buffer_size=2**15), 1)
   table, play = setup.table, setup.trainer.self_play
   policy = jax.random.dirichlet(jax.random.key(1), jnp.ones(2), (4, 3)).swapaxes(1, 2)
@@ -163,7 +163,6 @@ def test_a_memory_keeps_each_item_equally_often(add):
 
 
 def test_a_run_learns_goes_on_bit_by_bit_and_is_measured(tmp_path, capsys):
-  """As it does unstopped; OpenSpiel scores its policy as the command does."""
   whole = trained("deep", TINY)
   options = RunOptions(output_dir=str(tmp_path))
   train(TINY, options, stop=lambda step: True)
@@ -193,14 +192,12 @@ def test_a_run_learns_goes_on_bit_by_bit_and_is_measured(tmp_path, capsys):
   moves = {move.action: chance for move, chance in agent.choices().items()}
   row = policy[[measure.tree.history(n)[:1] == (1,) for n in range(9)], 2][1:]
   assert list(moves.values()) == pytest.approx(row.tolist())
-  assert evaluate.main([str(whole), "--playthroughs", "3"]) == 2
-  assert "which has the networks of Deep CFR" in capsys.readouterr().err
-  assert evaluate.main([str(whole), "--seed", "3"]) == 2
-  assert "seed=3 is not for" in capsys.readouterr().err
+  wrong = error_of(capsys, evaluate.main, whole, "--playthroughs", 3)
+  assert "which has the networks of Deep CFR" in wrong
+  assert "seed=3 is not for" in error_of(capsys, evaluate.main, whole, "--seed", 3)
 
 
-def test_what_is_not_allowed():
-  with pytest.raises(ConfigError, match="no setting of the networks of Deep CFR"):
-    TINY.replace(iterations=8)
-  with pytest.raises(ConfigError, match="no tree that is made beforehand"):
-    TINY.replace(game="connect_four").validate()
+test_what_is_not_allowed = refused(
+  (lambda: TINY.replace(iterations=8), "no setting of the networks of Deep CFR"),
+  (lambda: TINY.replace(game="connect_four").validate(), "no tree that is made beforehand"),
+)

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -14,9 +12,7 @@ from rebel_jax.config.presets import ACCELERATOR_LANES, get_preset, on_this_devi
 from rebel_jax.runs import folders
 from rebel_jax.runs.folders import RunOptions
 from solvers import tuning
-from tests.tiny import with_devices
-
-ROOT = Path(__file__).parents[2]
+from tests.tiny import python
 
 _GRADIENTS = """
 import json
@@ -36,7 +32,7 @@ batch = Examples(
   values=jax.random.normal(keys[2], (64, 3)), mask=jnp.ones((64, 3)),
 )
 params = target.network.init(keys[3], *batch[:2])
-start = (params, target.learner.optimizer().init(params))
+start = (params, target.optimizer().init(params))
 
 def distance(count, axis):
   update = jax.shard_map(
@@ -59,21 +55,8 @@ print(json.dumps([distance(4, DEVICES), distance(4, None), alike]))
 """
 
 
-def run(script: str, devices: int, *arguments: str):
-  """Runs a script on so many CPU devices and returns what it prints as JSON."""
-  done = subprocess.run(
-    [sys.executable, "-c", script, *arguments],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    env=with_devices(devices),
-  )
-  assert done.returncode == 0, done.stderr
-  return json.loads(done.stdout.splitlines()[-1])
-
-
 def test_a_step_is_that_of_the_whole_batch():
-  shared, alone, alike = run(_GRADIENTS, 4)
+  shared, alone, alike = json.loads(python(_GRADIENTS, devices=4))
   # Adam's first step is the learning rate times the gradient's sign, nearly: small gradients show.
   assert shared < 2e-5
   assert alone > 1e-3  # the control: each device's own gradient
@@ -186,7 +169,7 @@ print(json.dumps([apart, len(shared[0].sharding.device_set), [device for _, devi
 
 @pytest.mark.slow
 def test_all_devices_of_a_process_solve_and_search():
-  apart, devices, calls = run(_SHARED, 4)
+  apart, devices, calls = json.loads(python(_SHARED, devices=4))
   assert apart < 1e-9
   assert devices == 4
   assert calls == [0, 1, 2, 3, 0, 1]
@@ -216,7 +199,7 @@ print(json.dumps(found))
 
 @pytest.mark.slow
 def test_all_kinds_of_self_play_run_on_four_devices():
-  for number, alike, solves in run(_SELF_PLAY, 4):
+  for number, alike, solves in json.loads(python(_SELF_PLAY, devices=4).splitlines()[-1]):
     assert (number, alike) == (4, True)
     assert solves > 8
 
@@ -234,21 +217,7 @@ print(jax.device_count())
 
 
 @pytest.mark.parametrize(
-  ("variables", "expected"),
-  [
-    ({}, "4\n4\n"),
-    ({"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}, "3\n3\n"),
-  ],
+  ("flags", "number"), [("", 4), ("--xla_force_host_platform_device_count=3", 3)]
 )
-def test_cores_become_devices_unless_the_user_said_otherwise(variables, expected):
-  environment = {
-    k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")
-  }
-  done = subprocess.run(
-    [sys.executable, "-c", _SCRIPT],
-    env=environment | variables,
-    capture_output=True,
-    text=True,
-    check=True,
-  )
-  assert done.stdout == expected
+def test_cores_become_devices_unless_the_user_said_otherwise(flags, number):
+  assert python(_SCRIPT, XLA_FLAGS=flags).split() == [str(number)] * 2

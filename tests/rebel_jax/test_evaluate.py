@@ -12,22 +12,15 @@ from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
 from solvers import GTCFR
 from solvers.search import playthroughs
+from tests.sentences import run
 from tests.tiny import TINY, rows, trained
 
 
-def run(capsys, *arguments):
-  """Returns what the command printed on standard output and error, and its exit code."""
-  code = evaluate.main([str(x) for x in arguments])
-  out, err = capsys.readouterr()
-  return out, err, code
-
-
 def test_one_json_object_that_agrees_with_the_run(capsys):
-  """Measured as the run measured itself, the same network gets the same number."""
   final = rows(trained())[-1]
   same = ["--playthroughs", final["playthroughs"], "--iterations", final["iterations"]]
   same += ["--seed", TINY.seed + final["step"], "--unsafe", "--json"]
-  out, err, code = run(capsys, trained(), *same)
+  out, err, code = run(capsys, evaluate.main, trained(), *same)
   assert code == 0
   assert out.count("\n") == 1
   result = json.loads(out)
@@ -40,77 +33,58 @@ def test_one_json_object_that_agrees_with_the_run(capsys):
 
   # A folder in checkpoints/ is that checkpoint; another seed samples other playthroughs.
   oldest = checkpoints_of(trained())[0]
-  other = json.loads(run(capsys, oldest, *same)[0])
+  other = json.loads(run(capsys, evaluate.main, oldest, *same)[0])
   assert other["checkpoint"] == str(oldest)
   assert other["exploitability"] != final["exploitability"]
   # Three playthroughs of eight iterations: not every seed has others.
   others = {
-    json.loads(run(capsys, trained(), *same, "--seed", seed)[0])["exploitability"]
+    json.loads(run(capsys, evaluate.main, trained(), *same, "--seed", seed)[0])["exploitability"]
     for seed in range(90, 106)
   }
   assert others - {final["exploitability"]}
 
 
-BAD = [
-  ("", "Missing from python -m rebel_jax.evaluate: CHECKPOINT Folder of a run"),
-  ("nothing", "checkpoint='nothing' is neither a folder nor a network"),
-  ("RUN --iterations 9", "iterations=9 must be even"),
-  ("RUN --playthrough 3", "flag '--playthrough' is unknown (did you mean --playthroughs?)"),
-]
-
-
-@pytest.mark.parametrize(("line", "sentence"), BAD, ids=[line for line, _ in BAD])
-def test_bad_command_lines(line, sentence, capsys, tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  out, err, code = run(capsys, *line.replace("RUN", str(trained())).split())
-  assert code == 2
-  assert out == ""
-  assert err.startswith("error: ")
-  assert err.count("\n") == 1
-  assert sentence in err
-  assert list(tmp_path.iterdir()) == []
-
-
 def test_an_evaluation_that_was_cut_short_goes_on(capsys, monkeypatch, tmp_path):
-  """Kept playthroughs and those to come make the number of an evaluation that was not."""
   monkeypatch.setattr(playthroughs, "_MAX_FRONTIER", 4)  # batches of two
   settings = ["--iterations", 8, "--seed", 3, "--json"]
-  whole = json.loads(run(capsys, trained(), "--playthroughs", 6, *settings)[0])
+  whole = json.loads(run(capsys, evaluate.main, trained(), "--playthroughs", 6, *settings)[0])
   assert [count for count, _ in whole["course"]] == [2, 4, 6]
   assert whole["course"][-1][1] == whole["exploitability"]
   assert len({value for _, value in whole["course"]}) == 3
 
   kept = tmp_path / "kept.npz"
   settings += ["--keep", kept]
-  first = json.loads(run(capsys, trained(), "--playthroughs", 4, *settings)[0])
+  first = json.loads(run(capsys, evaluate.main, trained(), "--playthroughs", 4, *settings)[0])
   assert first["exploitability"] == whole["course"][1][1]
-  again = json.loads(run(capsys, trained(), "--playthroughs", 6, *settings)[0])
+  again = json.loads(run(capsys, evaluate.main, trained(), "--playthroughs", 6, *settings)[0])
   assert again["exploitability"] == whole["exploitability"]
   assert [count for count, _ in again["course"]] == [6]
   # It has more than that already.
-  again = json.loads(run(capsys, trained(), "--playthroughs", 2, *settings)[0])
+  again = json.loads(run(capsys, evaluate.main, trained(), "--playthroughs", 2, *settings)[0])
   assert (again["playthroughs"], again["exploitability"]) == (6, whole["exploitability"])
 
   # Another search, seed or network is not taken for the same.
   for change, name in ((["--iterations", 16], "iterations=8"), (["--seed", 4], "seed=3")):
-    _, err, code = run(capsys, trained(), "--playthroughs", 4, *settings, *change)
+    _, err, code = run(capsys, evaluate.main, trained(), "--playthroughs", 4, *settings, *change)
     assert code == 2
     assert name in err
-  _, err, code = run(capsys, checkpoints_of(trained())[0], "--playthroughs", 4, *settings)
+  _, err, code = run(
+    capsys, evaluate.main, checkpoints_of(trained())[0], "--playthroughs", 4, *settings
+  )
   assert code == 2
   assert "network=" in err
 
 
 def test_trajectories_are_averaged(capsys, tmp_path):
   some = [trained(), "--playthroughs", 32, "--iterations", 64, "--json", "--trajectories"]
-  found = json.loads(run(capsys, *some, 3, "--keep", tmp_path / "kept")[0])
+  found = json.loads(run(capsys, evaluate.main, *some, 3, "--keep", tmp_path / "kept")[0])
   numbers, values = zip(*found["course"])
   assert numbers == (1, 2, 3)
   assert found["trajectories"] == 3
   assert found["exploitability"] == pytest.approx(np.mean(values))
   assert found["exploitability_spread"] == pytest.approx(np.std(values, ddof=1))
   assert sorted(x.name for x in tmp_path.iterdir()) == ["kept-1", "kept-2", "kept-3"]
-  assert json.loads(run(capsys, *some, 1)[0])["exploitability_spread"] is None
+  assert json.loads(run(capsys, evaluate.main, *some, 1)[0])["exploitability_spread"] is None
 
 
 def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
@@ -120,23 +94,11 @@ def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
   (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-30])
   names = ("notes.txt", "cut.npz", "missing/kept.npz", "")
   for keep in (tmp_path / name for name in names):  # an absolute name stays what it is
-    out, err, code = run(capsys, trained(), *few, "--keep", keep)
+    out, err, code = run(capsys, evaluate.main, trained(), *few, "--keep", keep)
     assert code == 2, keep
     assert not out
     assert err.count("keep=") == 1
   assert (tmp_path / "notes.txt").read_text() == "not numbers"
-
-
-def test_ctrl_c_after_the_playthroughs_keeps_them(capsys, monkeypatch):
-  def interrupted(*_, **__):
-    raise KeyboardInterrupt
-
-  monkeypatch.setattr(Evaluator, "exploitability", interrupted)
-  out, _, code = run(
-    capsys, trained(), "--playthroughs", 2, "--iterations", 8, "--unsafe", "--json"
-  )
-  found = json.loads(out)
-  assert (code, found["playthroughs"], found["interrupted"]) == (130, 2, True)
 
 
 def test_ctrl_c_keeps_whole_parts_of_the_seeds(monkeypatch):
@@ -167,25 +129,25 @@ def test_ctrl_c_keeps_whole_parts_of_the_seeds(monkeypatch):
   assert shares[-1] == 9 / 10  # half of the last two seeds is done
 
 
-def test_local_best_response_is_refused_where_exploitability_is_exact(capsys):
-  out, err, code = run(capsys, trained(), "--playthroughs", 2, "--lbr-hands", 10)
-  assert (out, code) == ("", 2)
-  assert "lbr_hands=10 is for hold'em too large" in err
-
-
-def test_ctrl_c_prints_the_playthroughs_so_far(capsys, monkeypatch):
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_prints_the_playthroughs_so_far(late, capsys, monkeypatch):
   monkeypatch.setattr(playthroughs, "_MAX_FRONTIER", 4)  # batches of two
-  few = [trained(), "--iterations", 8, "--seed", 3, "--json"]
   course = Evaluator.course
 
   def interrupted(self, *arguments, **settings):
-    yield next(course(self, *arguments, **settings))
+    if not late:
+      yield next(course(self, *arguments, **settings))
     raise KeyboardInterrupt
 
-  monkeypatch.setattr(Evaluator, "course", interrupted)
-  out, _, code = run(capsys, *few, "--playthroughs", 6)
+  def interrupted_at_once(*_, **__):
+    raise KeyboardInterrupt
+
+  if late:  # after the playthroughs
+    monkeypatch.setattr(Evaluator, "exploitability", interrupted_at_once)
+  else:
+    monkeypatch.setattr(Evaluator, "course", interrupted)
+  few = [trained(), "--iterations", 8, "--seed", 3, "--json", "--playthroughs", 2 if late else 6]
+  out, _, code = run(capsys, evaluate.main, *few, *["--unsafe"] * late)
   found = json.loads(out)
-  assert code == 130
-  assert found["playthroughs"] == 2
-  assert found["interrupted"] is True
-  assert found["course"] == [[2, found["exploitability"]]]
+  assert (code, found["playthroughs"], found["interrupted"]) == (130, 2, True)
+  assert late or found["course"] == [[2, found["exploitability"]]]

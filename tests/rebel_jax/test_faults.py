@@ -16,7 +16,7 @@ import pytest
 
 import rebel_jax
 from rebel_jax import train as cli
-from rebel_jax.checkpoints import checkpoint, files
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import CheckpointManager
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
@@ -55,7 +55,6 @@ def refuses(folder, sentence, **changes):
 
 
 def test_what_a_kill_leaves_is_removed_and_nothing_else(tmp_path, monkeypatch):
-  """Neither when a run goes on nor when it prunes its checkpoints."""
   others = [
     "backup_best", "lightning_v1", "123", "00000001", "mine.orbax-checkpoint-tmp", "4.orbax-tmp",
   ]  # fmt: skip
@@ -87,7 +86,6 @@ def test_what_a_kill_leaves_is_removed_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_saves_that_fail_and_saves_of_the_same_step(copy, monkeypatch):
-  """What was on disk stays; of the same arrays only what is said of them is written anew."""
   newest = checkpoint.checkpoints_of(copy)[-1]
   setup = make_setup(tiny(copy)[0])
   state = checkpoint.restore(newest, setup.trainer.init(setup.table, 5, setup.mesh), setup.mesh)
@@ -196,6 +194,8 @@ METRICS = r"^metrics=.*' does not begin with the \d+ bytes that were"
     (about(lambda _: "[" * 100_000), "."),
     (about(forged(checksums=None)), "its checksums is None"),
     (about(forged(step="8")), "its step is '8'"),
+    (about(forged(chunk={})), "^.*says nothing of its chunk"),
+    (about(forged(commands=[5])), "^.*says nothing of its chunk"),
     (lambda newest: (newest.parents[1] / "metrics.jsonl").unlink(), METRICS),
     (metrics(lambda data: data[:-9]), METRICS),
     (metrics(lambda data: data.replace(b'"loss": 0.', b'"loss": 9.', 1)), METRICS),
@@ -214,6 +214,7 @@ def test_damage_gets_a_sentence(copy, damage, sentence):
   ("name", "text"),
   [
     ("config.json", '{"lr": 0.1}'),
+    ("config.json", '{"commands": ["build", "test"], "lr": 0.1}'),
     ("metrics.jsonl", '{"epoch": 1}\n'),
     ("checkpoints/lightning_v1/last.ckpt", "weights"),
   ],
@@ -222,22 +223,6 @@ def test_what_another_program_wrote_is_not_written_over(tmp_path, name, text):
   (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
   (tmp_path / name).write_text(text)
   refuses(tmp_path, r"^output_dir=.* holds '.*', which a run would write over")
-
-
-@pytest.mark.parametrize(
-  ("name", "resume"), [(".lock", True), ("metrics.jsonl", False), ("checkpoints", True)]
-)
-def test_links_to_elsewhere_are_not_followed(copy, tmp_path, name, resume):
-  run, elsewhere = copy if resume else tmp_path / "run", tmp_path / "elsewhere"
-  run.mkdir(exist_ok=True)
-  if (run / name).exists():
-    shutil.move(run / name, elsewhere)
-  else:
-    elsewhere.write_text("precious")
-  (run / name).symlink_to(elsewhere)
-  before = contents(tmp_path)
-  refuses(run, rf"^output_dir=.* holds '{name}', which a run would write", resume=resume)
-  assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize(("factor", "what"), [(np.nan, "parameters"), (1e38, "values")])
@@ -272,8 +257,6 @@ def test_exploitability_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
   ids=["device", "host", "another"],
 )
 def test_memory_that_does_not_suffice(copy, monkeypatch, error, expected):
-  """It is not damage of a checkpoint, and no other error is taken for it."""
-
   def full(*_, **__):
     raise error
 
@@ -300,8 +283,6 @@ def test_memory_that_does_not_suffice(copy, monkeypatch, error, expected):
   ids=str,
 )
 def test_exit_codes(ends, code, tmp_path, monkeypatch, capsys):
-  """As docs/runs.md lists them; what went wrong is one line on standard error."""
-
   def end(*_, **__):
     if isinstance(ends, BaseException):
       raise ends
@@ -314,18 +295,24 @@ def test_exit_codes(ends, code, tmp_path, monkeypatch, capsys):
   assert capsys.readouterr().err.count("\n") == said
 
 
+@pytest.mark.parametrize("kind", ["fifo", "link"])
 @pytest.mark.parametrize(
   "name", [".lock", "config.json", "metrics.jsonl", "checkpoints", "exploitability.png"]
 )
 @pytest.mark.parametrize("resume", [False, True])
-def test_nothing_waits_for_a_fifo_in_a_run_folder(copy, tmp_path, name, resume):
-  folder = copy if resume else tmp_path / "run"
+def test_runs_hold_plain_files_and_folders_alone(copy, tmp_path, name, resume, kind):
+  folder, elsewhere = copy if resume else tmp_path / "run", tmp_path / "elsewhere"
   folder.mkdir(exist_ok=True)
+  elsewhere.write_text("precious")
   if (folder / name).exists():
-    (folder / name).rename(tmp_path / "before")
-  os.mkfifo(folder / name)
-  said = "holds no checkpoint" if resume and name == "checkpoints" else f"holds '{name}'"
+    elsewhere.unlink()
+    (folder / name).rename(elsewhere)
+  os.mkfifo(folder / name) if kind == "fifo" else (folder / name).symlink_to(elsewhere)
+  before = contents(tmp_path)
+  none = resume and name == "checkpoints" and kind == "fifo"
+  said = "holds no checkpoint" if none else f"holds '{name}'"
   refuses(folder, rf"^output_dir=.* {said}", resume=resume)
+  assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link"])
@@ -344,34 +331,9 @@ def test_checkpoints_hold_plain_files_alone(copy, tmp_path, kind, where):
   assert (tmp_path / "elsewhere").read_text() == "precious"
 
 
-def test_what_a_checkpoint_says_anew_follows_no_link(copy, tmp_path):
-  """A link that was planted while the run is under way, at any name that can be guessed."""
-  newest = checkpoint.checkpoints_of(copy)[-1]
-  files.replace_text(newest / "about" / "metadata", "{}")
-  elsewhere = tmp_path / "elsewhere"
-  elsewhere.write_text("precious")
-  for name in ("metadata.new", "metadata.tmp", ".metadata.new"):
-    (newest / "about" / name).symlink_to(elsewhere)
-  files.replace_text(newest / "about" / "metadata", "{}")
-  assert elsewhere.read_text() == "precious"
-  (newest / "about" / "metadata").unlink()
-  (newest / "about" / "metadata").symlink_to(elsewhere)
-  with pytest.raises(OSError, match="no plain file"):
-    files.replace_text(newest / "about" / "metadata", "{}")
-  assert elsewhere.read_text() == "precious"
-
-
-def test_a_configuration_of_another_program_is_not_the_runs(tmp_path):
-  (tmp_path / "config.json").write_text('{"commands": ["build", "test"], "lr": 0.1}')
-  refuses(tmp_path, "holds 'config.json', which a run would write over")
+def test_folders_below_files_and_missing_links(tmp_path):
+  (tmp_path / "config.json").touch()
   (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
   for name in ("nowhere", "nowhere/run", "config.json/run"):
     with pytest.raises(ConfigError, match="is a file, or a link to none"):
       train(*tiny(tmp_path / name))
-
-
-@pytest.mark.parametrize("fields", [{"chunk": {}}, {"commands": [5]}])
-def test_forged_descriptions_get_a_sentence(copy, fields):
-  about(forged(**fields))(checkpoint.checkpoints_of(copy)[-1])
-  with pytest.raises(ConfigError, match="says nothing of its chunk"):
-    train(*tiny(copy, resume=True, examples=128))

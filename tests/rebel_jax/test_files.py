@@ -23,7 +23,6 @@ def read(path):
 @pytest.mark.parametrize("kind", ["fifo", "link", "device", "folder"])
 @pytest.mark.parametrize("mode", ["rb", "ab", "r+b"])
 def test_only_plain_files_are_opened(kind, mode, tmp_path):
-  """And none that a process waits for."""
   path, other = tmp_path / "file", tmp_path / "other"
   other.write_bytes(b"precious")
   make = {

@@ -1,8 +1,6 @@
 """All layers in one kernel give what they give one by one; lowered for a GPU, run step by step."""
 
 import functools
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +14,7 @@ from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import LeafQuery
 from tests.products import equations
-from tests.tiny import TINY
+from tests.tiny import TINY, python
 
 BACKEND = "jax.experimental.pallas.triton"
 
@@ -106,7 +104,6 @@ def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_a_step_of_training_searches_with_it(fused):
-  """In the loop of every search, once for each player; learning does without."""
   setup = make_setup(TINY.replace(fused_network=fused), 1)
   init = functools.partial(training._init, setup.trainer, 1)
   state = jax.eval_shape(lambda seed: init(setup.table, seed), jnp.asarray(0))
@@ -120,4 +117,4 @@ def test_commands_do_without_the_backend():
   modules = ("train", "evaluate", "match", "play", "spot", "networks.value")
   program = f"import sys; sys.modules[{BACKEND!r}] = None\n"
   program += "".join(f"import rebel_jax.{module}\n" for module in modules)
-  subprocess.run([sys.executable, "-c", program], check=True)
+  python(program)

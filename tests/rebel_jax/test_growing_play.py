@@ -9,12 +9,12 @@ import pytest
 
 import rebel_jax
 from rebel_jax import evaluate
-from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value_policy import divergence
+from tests.sentences import refused
 from tests.tiny import TINY_GROWING, TINY_PERFECT, rows, trained
 
 TINY = TINY_GROWING.replace(alternating=True, mix=0.5)
@@ -27,7 +27,6 @@ def of(kind):
 
 
 def test_a_run_learns_kuhn_poker():
-  """Its searching agents are several times harder to exploit than those of a fresh network."""
   final = rows(of("growing"))[-1]
   assert final["seeds"] == 3
   assert final["exploitability_min"] <= final["exploitability_mean"] <= final["exploitability_max"]
@@ -62,22 +61,8 @@ def test_other_searches_are_other_agents(capsys):
   assert unsafe["exploitability_mean"] != pytest.approx(known, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-  ("name", "flags", "sentence"),
-  [
-    (None, ["--depth", "2"], "which has growing searches; allowed"),
-    ("liars_dice_1x4f", ["--simulations", "3"], "which has ReBeL's searches; allowed"),
-    (None, ["--per-update", "0.3"], "per_update=0.3"),
-  ],
-)
-def test_options_of_the_other_kind_are_refused(name, flags, sentence, capsys):
-  assert evaluate.main([name or str(of("growing")), *flags]) == 2
-  assert sentence in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("kind", ["perfect", pytest.param("growing", marks=pytest.mark.slow)])
 def test_runs_go_on_bit_by_bit(kind, tmp_path):
-  """Stopped after its first row and resumed, a run ends with the same parameters."""
   options = RunOptions(output_dir=str(tmp_path))
   train(RUNS[kind], options, stop=lambda step: True)
   assert rows(tmp_path)[-1]["step"] == RUNS[kind].schedule.report_every
@@ -117,8 +102,8 @@ def test_divergences_are_those_of_distributions():
   assert found(logits, target, moves)[0, 0] < shared[0]
 
 
-def test_what_does_not_go_together_is_refused():
-  with pytest.raises(ConfigError, match="per_update=7.0"):
-    make_setup(TINY.replace(per_update=7.0))
-  with pytest.raises(ConfigError, match="public tree of"):
-    make_setup(TINY.replace(game="liars_dice", game_params=(("num_dice", 3), ("num_faces", 6))))
+LARGE = TINY.replace(game="liars_dice", game_params=(("num_dice", 3), ("num_faces", 6)))
+test_what_does_not_go_together_is_refused = refused(
+  (lambda: make_setup(TINY.replace(per_update=7.0)), "per_update=7.0"),
+  (lambda: make_setup(LARGE), "public tree of"),
+)

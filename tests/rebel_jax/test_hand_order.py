@@ -6,17 +6,9 @@ import numpy as np
 import pytest
 
 import games
-from games.poker import Deck
-from games.poker.cards import evaluate
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import get_preset
-from rebel_jax.networks.poker import (
-  CardNetwork,
-  PokerValueNetwork,
-  Table,
-  order_hands,
-  standing,
-)
+from games.poker import Deck, evaluate
+from rebel_jax.config import Config, ConfigError, get_preset
+from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, order_hands, standing
 from rebel_jax.networks.value import OrderedNetwork, PolicyNetwork, ValueNetwork
 from rebel_jax.training.setup import make_network, make_policy_network
 from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
@@ -98,7 +90,6 @@ def make(kind):
 
 @pytest.mark.parametrize("kind", ["standing", "policy"])
 def test_a_network_answers_alike_where_suits_have_other_names(kind):
-  """Beliefs renamed with the board give the same answers for the renamed hands."""
   network, params = make(kind)
   shown = boards(5)
   beliefs = np.random.default_rng(1).dirichlet(np.ones(len(HANDS)), (len(shown), 2))
@@ -117,7 +108,6 @@ def test_a_network_answers_alike_where_suits_have_other_names(kind):
 
 
 def test_both_players_see_one_board():
-  """Hands are ordered once for both, and what each sees of the betting stays its own."""
   network, params = make("value")
   shown = jnp.asarray(boards(5), jnp.float32)
   paid = jax.random.uniform(jax.random.key(1), (2, len(shown), 8))
@@ -130,9 +120,6 @@ def test_both_players_see_one_board():
   turned = features[0], features[1].at[:, 8:].set(features[1][::-1, 8:])
   wrong = network.apply(params, turned, method="encode_both")[1]
   assert (wrong.order != network.apply(params, turned[1], method="encode").order).any()
-
-
-# Networks that see infostates in an order of each public state, against plain ones.
 
 
 H, ROWS = 5, 12
@@ -149,7 +136,6 @@ def rows():
 
 @pytest.mark.parametrize("answers", [1, 3])
 def test_it_is_a_plain_network_of_rearranged_infostates(answers):
-  """Beliefs are put in order by hand, and the plain network's answers back."""
   public, orders, beliefs = rows()
   ordered = OrderedNetwork(answers * H, places=H, **SIZES)
   plain = ValueNetwork(answers * H, **SIZES)
@@ -186,9 +172,6 @@ def test_the_order_of_leduc_is_that_of_showdowns():
   # Control: in the game's own order a pair may stand anywhere.
   own = game.payoffs()[1][np.ix_(np.arange(1, 6), np.arange(1, 6))]
   assert (np.tril(own) < 0).any()
-
-
-# How hands stand on the cards shown, against one pair of hands at a time.
 
 
 def pairwise(board, other, *, blockers=True):

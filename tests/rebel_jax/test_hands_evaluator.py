@@ -12,11 +12,10 @@ from games.poker.betting import CALL, FOLD
 from games.poker.cards import strengths_on
 from rebel_jax.evaluation import hands_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
-from rebel_jax.evaluation.opponents import LADDER, OPPONENTS, likes
+from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.poker import ShownValues, Table
 from solvers import LeafQuery
 from solvers.sweeps.levels import join_levels
-from tests.tiny import untrained
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,6 @@ def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
   evaluator = object.__new__(HandsEvaluator)
   evaluator.game = types.SimpleNamespace(rules=types.SimpleNamespace(big_blind=100))
   search = types.SimpleNamespace(final_playthroughs=100, final_iterations=2)
-  evaluator._opponents = ("always_call", "uniform", "pot_maniac")
   evaluator._search = None
   evaluator._config = types.SimpleNamespace(rebel=search)
 
@@ -87,17 +85,3 @@ def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
   (measured,) = caught.value.args
   row = {name: x for name, x in measured.row.items() if "interval" not in name}
   assert row == {"hands": 64, "iterations": 2, "won_mbb_always_call": 5.0, "won_mbb_uniform": 20.0}
-
-
-@pytest.mark.slow
-def test_what_is_measured_is_said():
-  few = dict(final_playthroughs=10, final_iterations=2)
-  config, params, _ = untrained(
-    "small_holdem", (("ranks", "TJQK"), ("suits", "sh"), ("stack", 300)), depth="stage", **few
-  )
-  found = HandsEvaluator(config, opponents=LADDER).measure(params, 1).row
-  assert found["hands"] == 64  # a batch
-  assert found["won_mbb_always_fold"] > 0 < found["won_mbb_pot_maniac_interval"]
-  assert found["won_mbb_shown_now_interval"] > 0
-  again = HandsEvaluator(config, opponents=("pot_maniac",)).measure(params, 1).row
-  assert again["won_mbb_pot_maniac"] == found["won_mbb_pot_maniac"]

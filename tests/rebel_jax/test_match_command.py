@@ -9,14 +9,10 @@ import games
 from rebel_jax import match as command
 from rebel_jax.agents import agent as agent_module
 from rebel_jax.agents import match
-from rebel_jax.agents.match import (
-  SOLVED,
-  PolicyPlayer,
-  play_games,
-  play_match,
-)
-from rebel_jax.config.config import Config
+from rebel_jax.agents.match import SOLVED, PolicyPlayer, play_games, play_match
+from rebel_jax.config import Config
 from tests.rebel_jax.test_play import untrained
+from tests.sentences import run
 from tests.tiny import trained
 from tests.trees import as_policy
 
@@ -68,7 +64,6 @@ def test_identical_players_who_never_draw_win_exactly_nothing(name, parameters):
 
 
 def test_chance_is_the_same_however_the_players_get_there():
-  """Cards by pair and by how many were dealt before, where players part in between."""
   game = games.make("leduc_poker")
   tree = games.build_public_tree(game)
   one, other = (policy_of(tree, seed, deterministic=False) for seed in (1, 2))
@@ -98,15 +93,9 @@ def test_chance_is_the_same_however_the_players_get_there():
   assert any(x.dealer.history != y.dealer.history for x, y in zip(played[::2], played[1::2]))
 
 
-def run(capsys, *arguments):
-  code = command.main([str(x) for x in arguments])
-  out, err = capsys.readouterr()
-  return out, err, code
-
-
 def test_one_json_object(capsys):
   flags = (trained(), "uniform", "--hands", 64, "--iterations", 8, "--json")
-  out, err, code = run(capsys, *flags)
+  out, err, code = run(capsys, command.main, *flags)
   assert code == 0, err
   assert "hands" in err  # progress
   result = json.loads(out)
@@ -115,14 +104,13 @@ def test_one_json_object(capsys):
   assert result["aivat_values"] == SOLVED
   assert result["aivat_half_width"] < result["half_width"]
   assert abs(result["aivat"] - result["mean"]) < result["half_width"] + result["aivat_half_width"]
-  again = json.loads(run(capsys, *flags)[0])
+  again = json.loads(run(capsys, command.main, *flags)[0])
   for key in ("mean", "half_width", "aivat"):
     assert again[key] == result[key]
-  assert json.loads(run(capsys, *flags, "--seed", 5)[0])["mean"] != result["mean"]
+  assert json.loads(run(capsys, command.main, *flags, "--seed", 5)[0])["mean"] != result["mean"]
 
 
 def test_ctrl_c_keeps_whole_parts(capsys, monkeypatch):
-  """Not the hands of a part that ended first: they are of other lengths than the rest."""
   monkeypatch.setattr(command, "_PART", 8)
   games_of, parts = match.play_games, iter(range(2))
 
@@ -133,7 +121,7 @@ def test_ctrl_c_keeps_whole_parts(capsys, monkeypatch):
 
   monkeypatch.setattr(match, "play_games", interrupted)
   few = (trained(), "uniform", "--hands", 24, "--iterations", 4, "--json")
-  out, _, code = run(capsys, *few)
+  out, _, code = run(capsys, command.main, *few)
   assert code == 130
   assert json.loads(out)["hands"] == 16
 
@@ -141,14 +129,13 @@ def test_ctrl_c_keeps_whole_parts(capsys, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("opponent", ["itself", "always_fold"])
 def test_whole_holdem(opponent, capsys, monkeypatch):
-  """Rounds that are made where play leads, on a small deck: raw and by AIVAT without a tree."""
   network = untrained(STREETS, monkeypatch)
   # As of games too large for tables, and for a solution.
   monkeypatch.setattr(agent_module, "made_on_device", lambda *_: True)
   monkeypatch.setattr(match, "_MOST_PAIRS", 0)
 
   flags = ("--hands", 24, "--iterations", 4, "--duplicate", "--json")
-  out, err, code = run(capsys, network, network, *flags)
+  out, err, code = run(capsys, command.main, network, network, *flags)
   assert code == 0, err
   result = json.loads(out)
   assert "AIVAT" in err  # progress
@@ -156,21 +143,3 @@ def test_whole_holdem(opponent, capsys, monkeypatch):
   assert result["aivat_values"] == match.SHARES
   bound = result["half_width"] + result["aivat_half_width"]
   assert abs(result["aivat"] - result["mean"]) <= bound
-
-
-@pytest.mark.parametrize(
-  ("arguments", "message"),
-  [
-    (["uniform", "always_call"], "are no networks"),
-    ([trained, "always_call"], "plays hold'em"),
-    ([trained, "liars_dice_1x4f"], "both must play the same game"),
-    ([trained, "uniform", "--hands", "5"], "hands=5 must be even"),
-    (["pog_leduc", "uniform", "--iterations", "64"], "iterations=64 is not for 'pog_leduc'"),
-  ],
-)
-def test_mistakes_are_named(arguments, message, capsys):
-  out, err, code = run(capsys, *(x() if callable(x) else x for x in arguments))
-  assert code == 2
-  assert out == ""
-  assert message in err
-  assert err.count("\n") == 1

@@ -6,10 +6,10 @@ import pytest
 import games
 import solvers
 from benchmarks.studies import nested
-from games.poker import BetSizes
-from games.poker.betting import CALL, FIRST_BET
+from games.poker import CALL, FIRST_BET, BetSizes
 from solvers import Maxmargin, Resolve
 from solvers.contrib.off_tree import translate
+from tests.sentences import sentence_of
 
 RIVER = {"board": "9hTdQsKhKd", "ranks": "9TJQKA", "suits": "shd", "pot": 100, "big_blind": 2}
 
@@ -34,19 +34,6 @@ def test_translation_loses_three_times_what_solving_loses(spot, searcher, x64):
   solved = loss("resolve"), loss("maxmargin")
   assert loss("translation") > 3 * max(solved)
   assert loss("constant") > 50 * max(solved)
-
-
-def test_translation_of_a_tree_to_itself_is_the_policy(spot, x64):
-  for player in (0, 1):
-    found = translate(spot.coarse, spot.tree, spot.policy, spot.coarse, spot.tree, player=player)
-    mover = np.asarray(spot.tree.kind)[np.maximum(np.asarray(spot.tree.parent), 0)]
-    reach = np.ones_like(found)
-    for node in range(1, len(found)):
-      above = spot.tree.parent[node]
-      reach[node] = reach[above] * (spot.policy[node] if mover[node] == player else 1.0)
-    own = (mover == player) & (np.asarray(spot.tree.parent) >= 0)
-    seen = own[:, None] & (reach[np.maximum(spot.tree.parent, 0)] > 1e-9)
-    np.testing.assert_allclose(found[seen], spot.policy[seen], atol=1e-9)
 
 
 def test_translation_where_a_card_is_burned_in_one_tree_only():
@@ -85,12 +72,23 @@ def test_translation_where_a_card_is_burned_in_one_tree_only():
 
 
 def test_bets_that_cannot_be_answered_are_refused(spot):
-  def answer(history=(), chips=87, **arguments):
-    solvers.answer_bet(spot.coarse, spot.tree, spot.policy, history, chips, **arguments)
+  for chips, gadget, said in (
+    (87, None, "gadget=None needs whole_decision=True"),
+    (87, Resolve(0), "searcher=1, but gadget is for player 0"),
+    (100, Maxmargin(1), "bet=100 is in the abstraction already"),
+  ):
+    given = spot.coarse, spot.tree, spot.policy, (), chips
+    assert said in sentence_of(solvers.answer_bet, *given, gadget=gadget)
 
-  with pytest.raises(ValueError, match=r"^gadget=None needs whole_decision=True"):
-    answer()
-  with pytest.raises(ValueError, match="^searcher=1, but gadget is for player 0"):
-    answer(gadget=Resolve(0))
-  with pytest.raises(ValueError, match=r"^bet=100 is in the abstraction already"):
-    answer(chips=100, gadget=Maxmargin(1))
+
+def test_translation_of_a_tree_to_itself_is_the_policy(spot, x64):
+  for player in (0, 1):
+    found = translate(spot.coarse, spot.tree, spot.policy, spot.coarse, spot.tree, player=player)
+    mover = np.asarray(spot.tree.kind)[np.maximum(np.asarray(spot.tree.parent), 0)]
+    reach = np.ones_like(found)
+    for node in range(1, len(found)):
+      above = spot.tree.parent[node]
+      reach[node] = reach[above] * (spot.policy[node] if mover[node] == player else 1.0)
+    own = (mover == player) & (np.asarray(spot.tree.parent) >= 0)
+    seen = own[:, None] & (reach[np.maximum(spot.tree.parent, 0)] > 1e-9)
+    np.testing.assert_allclose(found[seen], spot.policy[seen], atol=1e-9)

@@ -70,7 +70,6 @@ def test_it_is_the_plain_network(hidden_layers, belief_roots, width, x64):
 
 @pytest.mark.parametrize(("precision", "bits"), [("tensorfloat32", 10), ("bfloat16", 7)])
 def test_products_are_rounded_once(precision, bits):
-  """Errors are those of rounding both factors to so many bits, and sums keep float32."""
   keys = jax.random.split(jax.random.key(0))
   x, w = (jax.random.normal(key, (64, 64)) for key in keys)
   exact = np.asarray(x, np.float64) @ np.asarray(w, np.float64)
@@ -84,7 +83,6 @@ def test_products_are_rounded_once(precision, bits):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_what_hidden_layers_pass_on(precision):
-  """In bfloat16 where that is asked for, in float32 elsewhere, and values always in float32."""
   network = ValueNetwork(3, hidden_layers=3, width=8, precision=precision)
   features, beliefs = jnp.ones((4, 5)), jnp.eye(4, 6)
   params = jax.jit(network.init)(jax.random.key(0), features, beliefs)

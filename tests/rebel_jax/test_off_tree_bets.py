@@ -6,8 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from games.poker import betting
-from games.poker.holdem import CALL, FIRST_BET
+from games.poker import CALL, FIRST_BET, betting
 from games.poker.streets import size_columns_at
 from rebel_jax import play
 from rebel_jax.agents.belief_agent import StreetSearcher

@@ -1,37 +1,18 @@
-"""The same algorithms in OpenSpiel, iteration by iteration, to rounding in float64.
-
-The correspondence, which holds for every solver of OpenSpiel that is compared here:
-
-- Its iteration updates both players, player 0 first (or both at once); ours updates one. Players
-  alternate alike: player 1's k-th update is against player 0's policy after its k-th update.
-- Its k-th iteration adds to the average the policies from *before* their update, so after k
-  iterations the average holds the policies after 0 to k - 1 updates. Ours holds the newest policy
-  too, so it holds the same ones after k - 1 updates a player: 2 (k - 1) of our iterations. What
-  its last iteration does to the regrets shows in its current policy only, which is ours after 2 k.
-- Weights in the average agree term by term: it weighs iteration t by 1 in CFR, by t in CFR+ and
-  Linear CFR and by t^gamma in discounted CFR; we weigh the policy after j updates by
-  (j + 1)^averaging, with t = j + 1. Its CFR+ averages linearly, ours quadratically unless told
-  otherwise: `cfr_plus(averaging=1)`.
-- Discounts of regrets agree: both multiply after adding the t-th regrets, by t^alpha / (t^alpha +
-  1) where the sum is positive. It matches the next policy to the discounted sums and we to those
-  before the discount, which is the same policy: positive sums share one factor.
-- Where nothing was reached the average is uniform on both sides.
-- Its fictitious play (XFP) responds to both averages at once and counts the new responses, so k of
-  its iterations are 2 k of ours with `alternating=False`. It answers a tie with one of the best
-  moves and we with all of them alike; games without ties agree.
-"""
+"""The same algorithms in OpenSpiel, iteration by iteration, to rounding in float64."""
 
 import pyspiel
 import pytest
 from open_spiel.python.algorithms import cfr, discounted_cfr, fictitious_play
 
-import games
 import solvers
 from rebel_jax import open_spiel
 from tests import harness
 from tests.harness import run
 from tests.random_efg import random_efg
+from tests.rebel_jax.test_open_spiel_policies import make
 
+# After k of its iterations OpenSpiel's average holds the policies after 0 to k - 1 updates; ours
+# holds the newest too: k - 1 updates a player. Its XFP answers both averages at once.
 COUNTS = (1, 2, 3, 5, 8, 16, 32)
 TOLERANCE = 1e-10  # rounding grows in 32 iterations to some 1e-13
 
@@ -48,17 +29,6 @@ PAIRS = {
   "cfr_in_cpp": (solvers.vanilla_cfr(), pyspiel.CFRSolver),
   "cfr_plus_in_cpp": (solvers.cfr_plus(averaging=1), pyspiel.CFRPlusSolver),
 }
-GAMES = {
-  "kuhn": ("kuhn_poker", {}),
-  "leduc": ("leduc_poker", {}),
-  "liars_dice_1x4f": ("liars_dice", {"num_dice": 1, "num_faces": 4}),
-}
-
-
-def make(name):
-  game, parameters = GAMES[name]
-  game = games.make(game, **parameters)
-  return game, games.build_public_tree(game), open_spiel.load_game(game)
 
 
 def difference(game, tree, policy, theirs):
@@ -76,7 +46,8 @@ def difference(game, tree, policy, theirs):
 
 def compare(name, algorithm, make_solver, counts, shift=1):
   """Returns the differences of average policies after `counts` iterations of OpenSpiel's."""
-  game, tree, spiel_game = make(name)
+  game, tree = make(name)
+  spiel_game = open_spiel.load_game(game)
   solver = make_solver(spiel_game)
   differences = []
   for k in range(1, max(counts) + 1):
@@ -101,7 +72,8 @@ def test_larger_games(name, x64):
 
 @pytest.mark.parametrize("plus", [False, True])
 def test_simultaneous_updates(plus, x64):
-  game, tree, spiel_game = make("kuhn")
+  game, tree = make("kuhn")
+  spiel_game = open_spiel.load_game(game)
   solver = cfr._CFRSolver(
     spiel_game, alternating_updates=False, linear_averaging=plus, regret_matching_plus=plus
   )

@@ -202,7 +202,6 @@ def test_what_cannot_be_represented_is_refused_with_the_reason(name, reason):
 
 
 def test_memory_is_bounded():
-  """Bids of Oshi-Zumo go on for long, and every string tells them all."""
   with pytest.raises(ValueError, match="oshi_zumo.* takes more than max_bytes=16777216 of memory"):
     open_spiel.from_game("oshi_zumo(coins=4,size=1)", max_bytes=2**24)
   with pytest.raises(ValueError, match="takes more than max_bytes=30000 of memory"):

@@ -1,6 +1,7 @@
 """Policies to and from OpenSpiel, whose own exploitability is the referee."""
 
 import importlib
+import re
 import sys
 
 import numpy as np
@@ -13,6 +14,7 @@ import solvers
 from rebel_jax import open_spiel
 from rebel_jax.open_spiel import bots, policies
 from tests.harness import run
+from tests.sentences import sentence_of
 from tests.trees import random_policy
 
 GAMES = {
@@ -93,24 +95,17 @@ def test_wrong_correspondences_are_found_out(monkeypatch):
   replace()
   assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-6)
   replace(infostates=lambda game, deal, player: [2 - deal[player]])
-  with pytest.raises(ValueError, match="differ: player 0 wins -?[12] and -?[12] after"):
-    open_spiel.load_game(game)
+  assert "differ: player 0 wins " in sentence_of(open_spiel.load_game, game)
   replace(infostates=lambda game, deal, player: [0])
-  with pytest.raises(
-    ValueError, match=r"differ: how likely infostates \(\(0,\), \(0,\)\) are dealt"
-  ):
-    open_spiel.load_game(game)
+  assert "differ: how likely infostates ((0,), (0,))" in sentence_of(open_spiel.load_game, game)
   replace(infostates=lambda game, deal, player: [7])
-  with pytest.raises(ValueError, match=r"infostates=\[7\] must hold integers from 0 to 2"):
-    open_spiel.load_game(game)
+  assert "[7] must hold integers from 0 to 2" in sentence_of(open_spiel.load_game, game)
   replace(action=lambda game, action, chance: 1 - action)
-  with pytest.raises(ValueError, match="differ: "):
-    open_spiel.to_tabular_policy(game, tree, policy)
+  assert "differ: " in sentence_of(open_spiel.to_tabular_policy, game, tree, policy)
   replace(
     load=lambda game: "leduc_poker", infostates=lambda game, deal, player: [deal[player] // 2]
   )
-  with pytest.raises(ValueError, match="differ: how likely"):
-    open_spiel.to_tabular_policy(game, tree, policy)
+  assert "differ: how likely" in sentence_of(open_spiel.to_tabular_policy, game, tree, policy)
 
 
 OTHERS = {
@@ -133,8 +128,7 @@ def test_a_game_that_pays_or_deals_otherwise_is_refused_everywhere(kind):
     lambda: open_spiel.from_tabular_policy(game, tree, theirs),
     lambda: bots.Translation(game),
   ):
-    with pytest.raises(ValueError, match=f"differ: .*{message}"):
-      call()
+    assert re.search(f"differ: .*{message}", sentence_of(call))
 
 
 def test_each_end_is_compared_also_where_lines_at_random_miss_it(monkeypatch):
@@ -162,8 +156,7 @@ def test_boards_are_compared_move_by_move():
     assert bots.Translation(game).open_spiel_game.num_players() == 2
   wide = games.make("connect_four", width=5, height=4, in_a_row=3)
   wide.in_a_row = 4  # of OpenSpiel's game alone
-  with pytest.raises(ValueError, match="differ: whose turn it is after"):
-    open_spiel.load_game(wide)
+  assert "differ: whose turn it is after" in sentence_of(open_spiel.load_game, wide)
 
 
 ZERO = """EFG 2 R "zero" { "A" "B" } ""
@@ -214,6 +207,5 @@ def test_mistakes_get_a_sentence():
     (back, (tree, half), "policy is not a distribution"),
     (back, (tree, uniform), r"policy=\w+ must know information state strings"),
   ):
-    with pytest.raises(ValueError, match=message):
-      call(game, *last)
+    assert re.search(message, sentence_of(call, game, *last))
   back(game, tree, uniform.to_tabular())

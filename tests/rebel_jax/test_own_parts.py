@@ -1,20 +1,15 @@
 """Parts of one's own: a module registers them, flags name them, and later commands know them."""
 
-import contextlib
 import json
 import re
 import shlex
-from unittest import mock
 
-import pytest
-
-import games.game
 import rebel_jax
 from rebel_jax import evaluate
 from rebel_jax import train as cli
 from rebel_jax.config import allowed
-from rebel_jax.config.config import ConfigError
 from rebel_jax.runs.run import train
+from tests.sentences import refused
 from tests.tiny import TINY, as_flags, tiny
 
 MODULE = """
@@ -55,17 +50,8 @@ rebel_jax.register("writer", "mine", rows_to)
 OWN = {"game": "three_hands", "architecture": "residual", "optimizer": "lion"}
 
 
-@pytest.fixture
-def registries():
-  """Keeps what is registered from other tests."""
-  with contextlib.ExitStack() as stack:
-    for known in (games.game._REGISTRY, *allowed._KINDS.values()):
-      stack.enter_context(mock.patch.dict(known))
-    yield
-
-
 def test_a_module_s_parts_and_the_commands_that_the_run_prints(
-  tmp_path, monkeypatch, capsys, registries
+  tmp_path, monkeypatch, capsys, own_registry
 ):
   (tmp_path / "my_parts.py").write_text(MODULE)
   monkeypatch.chdir(tmp_path)
@@ -100,23 +86,6 @@ def test_a_module_s_parts_and_the_commands_that_the_run_prints(
   assert "damaged" not in error
 
 
-def test_what_cannot_be_imported_or_registered(tmp_path, monkeypatch, capsys):
-  monkeypatch.chdir(tmp_path)
-  for command in (cli.main, evaluate.main):
-    assert command(["liars_dice_1x4f", "--module", "nowhere.py"]) == 2
-    assert "module='nowhere.py' is neither a module" in capsys.readouterr().err
-  assert cli.main(["--writers", "cvs"]) == 2
-  assert "writers='cvs' is unknown (did you mean 'csv'?)" in capsys.readouterr().err
-  with pytest.raises(ValueError, match="kind='game' is unknown; known: network"):
-    rebel_jax.register("game", "mine", dict)
-  with pytest.raises(ValueError, match="already registered"):
-    rebel_jax.register("optimizer", "adam", dict)
-  with pytest.raises(TypeError, match="make=3"):
-    rebel_jax.register("optimizer", "mine", 3)
-  with pytest.raises(ConfigError, match="architecture='mine' is unknown"):
-    TINY.replace(architecture="mine").validate()
-
-
 def test_rows_and_evaluations_of_one_s_own(tmp_path):
   written, asked = [], []
 
@@ -130,3 +99,11 @@ def test_rows_and_evaluations_of_one_s_own(tmp_path):
   assert [row["step"] for row in written if "largest_weight" in row] == [0, 4, 8]
   assert written[-1] == result.row
   assert "exploitability" not in result.row
+
+
+test_what_cannot_be_registered = refused(
+  (lambda: rebel_jax.register("game", "mine", dict), "kind='game' is unknown; known: network"),
+  (lambda: rebel_jax.register("optimizer", "adam", dict), "already registered"),
+  (lambda: rebel_jax.register("optimizer", "mine", 3), "make=3"),
+  (lambda: TINY.replace(architecture="mine").validate(), "architecture='mine' is unknown"),
+)

@@ -10,16 +10,16 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.config.config import REBEL, ConfigError, GrowingSearch
+from rebel_jax.config.config import REBEL, GrowingSearch
 from rebel_jax.evaluation import chain_evaluator
-from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training import chain_play
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.chain import Found
 from solvers.growing.continual.grounds import RulesGround
 from solvers.growing.gt_cfr import Asked
-from tests.tiny import TINY_PERFECT, rows, trained
+from tests.sentences import refused
+from tests.tiny import TINY_PERFECT
 
 GAME = games.TicTacToe()
 TABLE = RulesGround.of(GAME, solvers.GTCFR(simulations=1))
@@ -37,26 +37,9 @@ TINY = TINY_PERFECT.replace(
 )
 
 
-@pytest.mark.slow
-def test_a_run_learns_tic_tac_toe():
-  """Its searching agents lose less than those of a fresh network."""
-  final = rows(trained("tic_tac_toe", TINY))[-1]
-  assert final["seeds"] == 4
-  assert final["not_lost_min"] <= final["not_lost_mean"] <= final["not_lost_max"] <= 1.0
-  assert final["solves"] > 0.9 * TINY.self_play.examples / 2
-  setup = make_setup(TINY)
-  fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
-  untrained = ChainEvaluator(TINY).of_seeds(fresh, (0, 1, 2, 3))
-  assert 1 - np.mean(untrained["not_lost"]) > 2 * (1 - final["not_lost_mean"])
-  assert np.mean(untrained["exploitability"]) >= final["exploitability_mean"]
-
-
 @pytest.fixture
 def scripted(monkeypatch):
-  """Returns a maker of self-play whose searches find a script's policy, by action.
-
-  Who moves second expects to win `worth`.
-  """
+  """Returns a maker of self-play whose searches find a script's policy, by action."""
 
   def make(script=(1.0,) * 9, worth=0.0, **settings):
     def search(ground, about, keys, active, *, how, rounds, params):
@@ -101,7 +84,6 @@ def test_moves_follow_the_policy_explore_and_are_greedy_in_the_end(scripted):
 
 
 def test_who_expects_to_lose_resigns(scripted):
-  """A game that is given up begins anew."""
   for settings, expected in (
     (dict(worth=0.95, resign_below=0.9), 1.0),
     (dict(worth=0.85, resign_below=0.9), 0.0),  # controls: not so badly, and never
@@ -158,7 +140,6 @@ def payoff_after(states):
 
 
 def test_outcomes_are_learned_of_what_was_visited(scripted):
-  """Each decision of a game that ended, with what its mover came to; none of a resigned one."""
   play = scripted(num_lanes=16, td1_share=1.0, most_moves=9)
   examples, ended = games_of(play, 20)
   assert len(ended) > 30
@@ -209,7 +190,6 @@ def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
 
 
 def test_agents_are_measured_exactly():
-  """By recursion in Python; and who plays without mistake loses nothing."""
   exact = solvers.metrics.minimax(GAME)
   known = {tuple(s): v for s, v in zip(exact.states.tolist(), exact.values)}
 
@@ -237,16 +217,11 @@ def test_agents_are_measured_exactly():
     assert (found["not_lost"] == [1.0]) == (choose is perfect)
 
 
-@pytest.mark.parametrize(
-  ("changes", "sentence"),
-  [
+test_what_does_not_go_together_is_refused = refused(
+  *((lambda x=x: make_setup(TINY.replace(**x)), sentence) for x, sentence in [
     (dict(search=REBEL), "game='tic_tac_toe' cannot be searched by ReBeL"),
     (dict(search=GrowingSearch()), "'tic_tac_toe' is one of perfect information"),
     (dict(game="kuhn_poker"), "game='kuhn_poker' is not one of perfect information"),
     (dict(buffer_size=256), "buffer_size=256 must be at least"),
-  ],
-)
-def test_what_does_not_go_together_is_refused(changes, sentence):
-  with pytest.raises(ConfigError, match=sentence):
-    make_setup(TINY.replace(**changes))
-  make_setup(TINY)  # control
+  ])
+)  # fmt: skip

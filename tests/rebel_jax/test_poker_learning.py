@@ -5,15 +5,11 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import games
-from games.poker import betting
 from rebel_jax.config.config import Config
-from rebel_jax.networks.poker import PokerValueNetwork, Table
-from rebel_jax.training.setup import make_setup
 from solvers.search.batch import search_batch
-from solvers.search.subgames import find_subgames, stack_stages, stack_subgames
+from solvers.search.subgames import find_subgames, stack_subgames
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
 GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
@@ -46,22 +42,6 @@ def tiny_game():
 @functools.cache
 def tiny_subgames():
   return find_subgames(tiny_game(), depth="stage")
-
-
-def test_subgames_are_the_stages_of_the_game():
-  game, subgames = tiny_game(), tiny_subgames()
-  tables = stack_stages(game, subgames, by_stage=True)
-  groups = [np.flatnonzero(table.row_of >= 0) for table in tables.stages]
-  assert [int(game.stages(subgames.states[entries[0]][None])[0]) for entries in groups] == [0, 1, 2]
-  assert groups[0].tolist() == [0]
-  assert [stage.decides for stage in tables.stages] == [True, False, True]
-  for entry, (tree, successors) in enumerate(zip(subgames.trees, subgames.successors)):
-    for leaf, successor in zip(tree.leaf_nodes, successors, strict=True):
-      np.testing.assert_array_equal(np.asarray(tree.state)[leaf], subgames.states[successor])
-    (table,) = (stage for stage in tables.stages if stage.row_of[entry] >= 0)
-    row = table.row_of[entry]
-    live = np.asarray(table.trees.leaf_actor)[row] != games.PADDING
-    np.testing.assert_array_equal(np.asarray(table.successor)[row][live], successors)
 
 
 def deal_values(card_probability=None):
@@ -116,59 +96,3 @@ def test_a_deal_is_worth_the_mean_over_cards_and_hands(x64):
   ours, theirs = deal_values(card_probability=1 / 5)  # of the cards left, whoever holds them
   assert np.abs(ours - theirs).max() > 0.1
   tiny_subgames.cache_clear()
-
-
-def make_network():
-  return PokerValueNetwork(
-    num_infostates=tiny_game().num_infostates,
-    hidden_layers=1,
-    width=16,
-    table=Table.of(tiny_game()),
-    embedding=4,
-  )
-
-
-def test_card_network():
-  """Hands that the board blocks are worth nothing; values grow with the pot they are learned in."""
-  game, subgames, network = tiny_game(), tiny_subgames(), make_network()
-  rivers = [s for s in subgames.states if game.stages(s[None])[0] == 2]
-  features = jnp.asarray(game.features(np.stack(rivers), 0), jnp.float32)
-  beliefs = jnp.full((len(rivers), 2 * game.num_infostates), 1 / game.num_infostates)
-  params = jax.jit(network.init)(jax.random.key(0), features, beliefs)
-  values = np.asarray(jax.jit(network.apply)(params, features, beliefs))
-  for state, row in zip(rivers, values):
-    blocked = (game.hole_cards == state[-1]).any(axis=1)
-    np.testing.assert_array_equal(row == 0, blocked)
-  pots = np.stack(rivers)[:, [betting.PAID_0, betting.PAID_1]].sum(axis=1, keepdims=True)
-  np.testing.assert_allclose(network.unit(features), pots, rtol=1e-5)
-  # Rows of the same betting differ by their cards.
-  first = [k for k, state in enumerate(rivers) if (state[:-1] == rivers[0][:-1]).all()]
-  assert len(first) == 5
-  assert np.ptp(values[first], axis=0).max() > 0
-
-
-@pytest.mark.slow
-def test_a_lane_plays_through_all_stages_in_a_step():
-  setup = make_setup(TINY)
-  game, number, (target,) = setup.game, TINY.self_play.lanes, setup.trainer.targets
-  params = setup.trainer.init(setup.table, 0, setup.mesh).params
-
-  @jax.jit
-  def step(lanes, key):
-    after = setup.trainer.self_play.step(setup.table, lanes, params, key)
-    return after.lanes, after.stats.solves, target.examples_of(after.searched)[1]
-
-  lanes, counts = setup.trainer.self_play.init(setup.table, jax.random.key(0)), np.zeros(3, int)
-  for i in range(4):
-    lanes, solves, valid = step(lanes, jax.random.key(i))
-    # Where a step leaves a lane, a new game has begun: at a deal, with the start played for all.
-    assert set(np.asarray(game.stages(lanes.roots)).tolist()) == {1}
-    np.testing.assert_allclose(np.asarray(lanes.beliefs).sum(axis=-1), 1.0, atol=1e-5)
-    # Deals, rivers, and deals to hands that are all-in; players.
-    valid = np.asarray(valid).reshape(3, 2, number)
-    assert (valid[0] | valid[2]).all()
-    assert (valid[:, 0] == valid[:, 1]).all()
-    assert int(solves) == valid[:, 0].sum()
-    counts += valid[:, 0].sum(axis=1)
-  assert 0 < counts[1] <= counts[0]
-  assert counts[2] > 0

@@ -88,7 +88,6 @@ PICTURES = {
 
 @pytest.mark.parametrize("name", GAMES)
 def test_boards_are_pictures(name):
-  """Go's last picture has a stone that was taken."""
   history, named, picture = PICTURES[name]
   game = games.make(name, **dict(GAMES[name]))
   assert " ".join(game.action_name(action) for action in history) == named
@@ -99,8 +98,6 @@ def test_boards_are_pictures(name):
 
 @pytest.mark.parametrize("name", ["connect_four", "go"])
 def test_bots_of_open_spiel(name, first_legal):
-  """Against one who moves at random, seen from OpenSpiel, which counts who won."""
-
   def random_bot(game, seat, seed):
     return pyspiel.make_uniform_random_bot(seat, seed)
 

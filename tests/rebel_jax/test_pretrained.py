@@ -2,7 +2,6 @@
 
 import shlex
 
-import jax
 import pytest
 
 import rebel_jax
@@ -76,19 +75,6 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
 def measure(policy, params, *, playthroughs, iterations):
   evaluator = Evaluator(policy.config)
   return evaluator.exploitability(params, playthroughs=playthroughs, iterations=iterations)
-
-
-@pytest.mark.slow
-def test_it_is_far_better_than_an_untrained_one():
-  policy = rebel_jax.load_pretrained("liars_dice_1x4f")
-  small = {"playthroughs": 8, "iterations": 64}
-  leaves, structure = jax.tree.flatten(policy.params)
-  keys = jax.random.split(jax.random.key(0), len(leaves))
-  mixed = [jax.random.permutation(k, x, independent=True) for k, x in zip(keys, leaves)]
-  untrained = jax.tree.unflatten(structure, mixed)
-  trained = measure(policy, policy.params, **small)
-  assert trained < 0.2
-  assert measure(policy, untrained, **small) > 2 * trained
 
 
 @pytest.mark.slow

@@ -1,10 +1,7 @@
 """Runs that go on with another number of devices or processes."""
 
 import json
-import subprocess
-import sys
 from itertools import chain
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +14,8 @@ from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
 from rebel_jax.training.targets.value import Examples
-from solvers.half import from_half, to_half
-from tests.tiny import with_devices
+from tests.tiny import python
 
-ROOT = Path(__file__).parents[2]
 LAYOUTS = [(1, 8), (8, 1), (4, 2), (1, 1)]
 
 
@@ -78,7 +73,6 @@ def test_buffers_hold_the_same_by_age(before, after, fill):
 
 @pytest.mark.parametrize("fill", [5, 8, 21])
 def test_the_oldest_are_overwritten_first(fill):
-  """Also after the buffers were dealt out anew."""
   dealt = redistribute.redistribute_replay(make_replay([fill] * 4, 8), 2)
   buffer = jax.tree.map(lambda x: jnp.asarray(x[1]), dealt)
   before = by_age(dealt, 1)
@@ -155,24 +149,13 @@ print(json.dumps(rows(sys.argv[1])))
 
 @pytest.mark.slow
 def test_from_one_device_to_many_and_back(tmp_path):
-  """Nothing learned, no example and no game is lost, and the run goes on to its end."""
   many = 8
-
-  result = subprocess.run(
-    [sys.executable, "-c", MANY_DEVICES, tmp_path / "run", str(many)],
-    cwd=ROOT, capture_output=True, text=True,
-    env=with_devices(many),
-  )  # fmt: skip
-  assert result.returncode == 0, result.stderr
-  said = json.loads(result.stdout.splitlines()[-1])
+  said = json.loads(python(MANY_DEVICES, tmp_path / "run", many, devices=many).splitlines()[-1])
   assert [row["step"] for row in said] == [2, 4, 6, 8]
   assert [row["examples"] for row in said] == [32, 64, 96, 128]
   assert all(np.isfinite(row["loss"]) for row in said)
   about = json.loads((tmp_path / "run" / "config.json").read_text())
   assert [(c["step"], c["num_devices"]) for c in about["commands"]] == [(0, 1), (4, many), (6, 1)]
-
-
-# The replay buffer: what is sampled is what was added, long rows to 16 bits.
 
 
 LONG = 1_326
@@ -217,11 +200,3 @@ def test_samples_are_what_was_added():
   stored = {name: x.nbytes for name, x in jax.tree.map(jnp.asarray, added).items()}
   half = sum(x.nbytes for x in replay.examples["beliefs"])
   assert half < 1.01 * stored["beliefs"]  # 64 places, 32 of them filled
-
-
-def test_rows_of_zeros_and_without_a_scale_of_their_own():
-  zeros = from_half(to_half(jnp.zeros((2, LONG))))
-  np.testing.assert_array_equal(zeros, 0.0)
-  chips = 1e6 * jax.random.normal(jax.random.key(0), (2, LONG))
-  assert jnp.isfinite(from_half(to_half(chips))).all()
-  assert not jnp.isfinite(chips.astype(jnp.float16)).all()  # what a scale is for

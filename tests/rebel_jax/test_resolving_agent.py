@@ -74,7 +74,6 @@ def played(name, seed) -> np.ndarray:
   "name", ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)]
 )
 def test_an_agent_plays_the_policy_that_is_measured(name):
-  """At every decision, by its own chain of searches; another seed or chain is another policy."""
   policy = played(name, 3)
   np.testing.assert_allclose(policy, resolved(name, 3), atol=1e-6)
   assert np.abs(policy - resolved(name, 4)).max() > 1e-2
@@ -101,7 +100,6 @@ def test_agents_side_by_side_search_in_as_few_calls_as_there_is_room_for(monkeyp
 
 
 def test_a_bot_names_the_policy_that_is_measured():
-  """At both decisions of a game that it begins with a pass, holding each of the cards."""
   translation, tree = bots.Translation(searcher().game), games.build_public_tree(searcher().game)
   bot = bots.AgentBot(searcher(), translation, 0, seed=3)
   nodes = [n for n in range(tree.num_nodes) if tree.history(n) in ((), (0, 1))]
@@ -142,15 +140,3 @@ def test_a_session_in_the_terminal(at_hand):
   assert re.search(r"after bet: it expects [-+]\d\.\d\d; its policy: .*\d%", text)
   assert "you hold" not in text  # which its searches do not ask
   assert text.count("The agent held") == 2
-
-
-def refused(name, arguments, message, capsys):
-  assert at_the_table(name, *arguments, answers=[]) == ("", 2)
-  err = capsys.readouterr().err
-  assert message in err
-  assert err.count("\n") == 1
-
-
-def test_flags_of_rebels_searches_are_refused(at_hand, capsys):
-  refused(at_hand, ["--iterations", "8"], "iterations=8 is not for", capsys)
-  refused(at_hand, ["--simulations", "6", "--per-update", "4"], "simulations=6 must be", capsys)

@@ -48,7 +48,6 @@ def call_sizes(monkeypatch, most=None, before=lambda step: None):
 
 
 def test_calls_are_about_a_second_long(tmp_path, monkeypatch):
-  """Here steps seem to take a quarter of a second each, and later four seconds."""
   clock, slow = [0.0], [0.25]
   taken = call_sizes(monkeypatch)
   timed = Trainer.run
@@ -67,8 +66,6 @@ def test_calls_are_about_a_second_long(tmp_path, monkeypatch):
 
 
 def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch):
-  """It is looked at within a call or two, and the row is resumed in the middle."""
-
   def interrupt(step):
     if step == 3:
       os.kill(os.getpid(), signal.SIGHUP)
@@ -94,7 +91,6 @@ def test_a_second_signal_does_what_it_did_before():
 
 
 def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys):
-  """Nothing is there to save, so nothing is written."""
   init = Trainer.init
 
   def interrupted(self, *arguments):
@@ -111,7 +107,6 @@ def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys):
 
 
 def test_standard_output_that_is_closed(tmp_path, monkeypatch, capsys):
-  """As by `train.py | head -2`."""
   (reader, writer), said = os.pipe(), []
 
   def head():
@@ -132,7 +127,6 @@ def test_standard_output_that_is_closed(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("ends", [Interrupted, RunError("the exploitability is nan"), None])
 def test_all_processes_leave_an_evaluation_alike(ends, monkeypatch):
-  """Only the first measures; each of them asks it as often, and ends as it does."""
   row = {"exploitability": 0.1}
 
   def measure(self, final):
@@ -203,21 +197,6 @@ def test_a_run_whose_time_does_not_suffice_is_made_shorter(
     resumed = train(config.replace(max_seconds=None), dataclasses.replace(options, resume=True))
     assert resumed.row["step"] == 40
     assert clock.decay_steps == 40 * config.learn_steps
-
-
-def test_evaluations_are_planned_with(tmp_path, monkeypatch):
-  """Of 700 s 500 are gone after step 20: a run of 30 steps saves the evaluation there."""
-  clock = Clock(monkeypatch)
-  measure = Evaluator.measure
-
-  def timed(*arguments, **keywords):
-    clock.now += 100.0
-    return measure(*arguments, **keywords)
-
-  monkeypatch.setattr(Evaluator, "measure", timed)
-  config, options = tiny(tmp_path, examples=320, max_seconds=700.0, evaluate_every=80)
-  assert train(config, options, started=0.0).row["step"] == 30
-  assert clock.decay_steps == 30 * config.learn_steps
 
 
 # 100 steps.
@@ -296,3 +275,17 @@ def test_a_signal_in_a_block_that_can_be_left():
   with Signals() as signals, signals.raising(when=lambda: False):
     os.kill(os.getpid(), signal.SIGTERM)
   assert (signals.received, left) == (signal.SIGTERM, [])
+
+
+def test_evaluations_are_planned_with(tmp_path, monkeypatch):
+  clock = Clock(monkeypatch)
+  measure = Evaluator.measure
+
+  def timed(*arguments, **keywords):
+    clock.now += 100.0
+    return measure(*arguments, **keywords)
+
+  monkeypatch.setattr(Evaluator, "measure", timed)
+  config, options = tiny(tmp_path, examples=320, max_seconds=700.0, evaluate_every=80)
+  assert train(config, options, started=0.0).row["step"] == 30
+  assert clock.decay_steps == 30 * config.learn_steps

@@ -77,14 +77,15 @@ def test_local_best_response_plays_an_agent():
 
 def test_a_time_limits_iterations():
   searcher = StreetSearcher(policy(), iterations=2**16, seconds=0.05)
-  assert min(searcher._limits) < 2**16
-  assert all(limit >= 2 and limit % 2 == 0 for limit in searcher._limits)
+  limits = [searcher.limit(number) for number in range(len(searcher._paces))]
+  assert min(limits) < 2**16
+  assert all(limit >= 2 and limit % 2 == 0 for limit in limits)
   assert searcher._starts  # the first search of a hand is made already
   searcher._paces[0] = SearchPace(seconds=10.0, fixed=0.0, each=0.5)
-  searcher._learn_pace(0, 1.0, 2)
-  assert searcher._limits[0] == 18
-  searcher._learn_pace(0, 100.0, 2)  # a machine that suddenly has other things to do
-  assert searcher._limits[0] == 2
+  searcher._paces[0] = searcher._paces[0].after(1.0, 2)
+  assert searcher.limit(0) == 18
+  searcher._paces[0] = searcher._paces[0].after(100.0, 2)  # a machine with other things to do
+  assert searcher.limit(0) == 2
 
 
 def test_a_slower_search_counts_at_once_and_faster_ones_little_by_little():

@@ -19,6 +19,7 @@ from rebel_jax.tables.chips import (
 )
 from rebel_jax.tables.players import SimpleSeat
 from tests.chip_hands import random_hand, random_move, random_rules
+from tests.sentences import sentence_of
 
 pyspiel = pytest.importorskip("pyspiel")
 pokerkit = pytest.importorskip("pokerkit")
@@ -180,9 +181,7 @@ FLOP = Deal((20, 21, 22))
 )
 def test_what_cannot_happen_is_refused_in_one_sentence(events, event, message):
   table = at(events)
-  with pytest.raises((TypeError, ValueError), match=re.escape(message)) as error:
-    table.apply(event)
-  assert "\n" not in str(error.value)
+  assert message in sentence_of(table.apply, event)
   assert table.events == list(events)
 
 

@@ -2,7 +2,6 @@
 
 import http.server
 import json
-import re
 import threading
 import time
 
@@ -14,6 +13,7 @@ from rebel_jax.tables.acpc import TableError
 from rebel_jax.tables.chips import ChipTable, make_rules
 from tests.chip_hands import AlwaysCall, AlwaysFold, PotManiac, Uniform
 from tests.rebel_jax.test_tables_acpc import FakeDealer
+from tests.sentences import sentence_of
 
 pokerkit = pytest.importorskip("pokerkit")
 A = pokerkit.Automation
@@ -160,33 +160,25 @@ def test_sizes_of_the_whole_hand_would_be_found(monkeypatch):
 BOARD = ["2c", "3c", "4c"]
 
 
-@pytest.mark.parametrize(
-  ("change", "message"),
-  [
-    (dict(client_pos=2), "client_pos=2 must be 0 or 1"),
-    (dict(board=BOARD), "has more cards than action="),
-    (dict(action="x"), "must be of k, c, f, bN and /"),
-    (dict(action="ck"), "lacks cards that are due"),
-    (dict(action=""), "leaves the move to the server"),
-    (dict(action="f", winnings=100), "winnings=100 must be one of [50]"),
-    (dict(action="f", winnings=50, bot_hole_cards=5), "bot_hole_cards=5 must be a list of texts"),
-    (dict(action="b\u0663\u0660\u0660"), "must be of k, c, f, bN and /"),
-    (dict(action="b300"), "does not go on from where it was"),  # whatever the player answers
-    (dict(action=["\x1b" * 1_000]), "action=['\\x1b"),
-  ],
-)
-def test_what_a_server_cannot_say_is_refused(change, message):
-  good = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], "action": "c"}
-  with Server(change=lambda reply: good | change) as server:
-    client = slumbot.SlumbotClient(server.host, AlwaysFold(make_rules()), timeout=10)
-    with pytest.raises(TableError, match=re.escape(message)) as error:
-      client.play_hand()
-  assert "\n" not in str(error.value)
+GOOD = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], "action": "c"}
 
 
 @pytest.mark.parametrize(
   ("reply", "message"),
   [
+    (GOOD | dict(client_pos=2), "client_pos=2 must be 0 or 1"),
+    (GOOD | dict(board=BOARD), "has more cards than action="),
+    (GOOD | dict(action="x"), "must be of k, c, f, bN and /"),
+    (GOOD | dict(action="ck"), "lacks cards that are due"),
+    (GOOD | dict(action=""), "leaves the move to the server"),
+    (GOOD | dict(action="f", winnings=100), "winnings=100 must be one of [50]"),
+    (
+      GOOD | dict(action="f", winnings=50, bot_hole_cards=5),
+      "bot_hole_cards=5 must be a list of te",
+    ),
+    (GOOD | dict(action="b\u0663\u0660\u0660"), "must be of k, c, f, bN and /"),
+    (GOOD | dict(action="b300"), "does not go on from where it was"),  # whatever is answered
+    (GOOD | dict(action=["\x1b" * 1_000]), "action=['\\x1b"),
     ((500, b""), "/api/new_hand answered with status 500"),
     ((200, b"<html>"), "sent no JSON object: b'<html>'"),
     ({"error_msg": "too \x1b[2Jbusy"}, "refused: 'too \\x1b[2Jbusy'"),
@@ -194,13 +186,12 @@ def test_what_a_server_cannot_say_is_refused(change, message):
     ((200, b'{"action": ' + b"[" * 900 + b"]" * 900 + b"}"), "the server sent {'action': [["),
   ],
 )
-def test_a_server_that_fails_is_named(reply, message):
+def test_what_a_server_cannot_say_is_refused(reply, message):
   with Server(change=lambda _: reply) as server:
-    client = slumbot.SlumbotClient(server.host, AlwaysCall(make_rules()))
-    with pytest.raises(TableError, match=re.escape(message)) as error:
-      client.play_hand()
-  assert str(error.value).isprintable()
-  assert len(str(error.value)) <= 600
+    said = sentence_of(slumbot.SlumbotClient(server.host, AlwaysFold(make_rules())).play_hand)
+  assert message in said
+  assert said.isprintable()
+  assert len(said) <= 600
 
 
 @pytest.mark.parametrize(
@@ -218,8 +209,7 @@ def test_bytes_that_are_no_answer(sent, slowly, message):
     client = slumbot.SlumbotClient(
       f"http://127.0.0.1:{server.port}", AlwaysCall(make_rules()), timeout=0.3
     )
-    with pytest.raises(TableError, match=re.escape(message)):
-      client.play_hand()
+    assert message in sentence_of(client.play_hand)
     assert time.monotonic() - began < 1.5
 
 
@@ -227,10 +217,8 @@ def test_a_server_that_is_slow_or_away_is_named():
   player = AlwaysCall(make_rules())
   with Server(change=lambda reply: time.sleep(0.4) or reply) as server:
     client = slumbot.SlumbotClient(server.host, player, timeout=0.1)
-    with pytest.raises(TableError, match=r"gave no answer in timeout=0\.1 seconds"):
-      client.play_hand()
+    assert "gave no answer in timeout=0.1 seconds" in sentence_of(client.play_hand)
     time.sleep(0.5)
-  with pytest.raises(TableError, match="cannot be reached"):
-    slumbot.SlumbotClient(server.host, player, timeout=1).play_hand()
-  with pytest.raises(ValueError, match="host='ftp://x' must begin with http"):
-    slumbot.SlumbotClient("ftp://x", player)
+  client = slumbot.SlumbotClient(server.host, player, timeout=1)
+  assert "cannot be reached" in sentence_of(client.play_hand)
+  assert "host='ftp://x' must begin" in sentence_of(slumbot.SlumbotClient, "ftp://x", player)

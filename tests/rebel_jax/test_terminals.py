@@ -81,8 +81,6 @@ def test_help_that_nobody_reads(monkeypatch, capsys):
 
 
 def test_a_user_without_a_home(monkeypatch):
-  """As in containers, whose users have no entry in a list of them."""
-
   def unknown(_):
     raise KeyError
 

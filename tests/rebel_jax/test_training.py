@@ -95,37 +95,7 @@ def test_games_play_on_where_they_would_end():
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_examples_are_public_belief_states(name):
-  setup, _, steps = played(name)
-  trees, seen = setup.table.stages[0].trees, set()
-  for lanes, examples in steps:
-    beliefs = np.asarray(examples.beliefs).reshape(2, len(lanes.roots), 2, -1)
-    np.testing.assert_allclose(beliefs.sum(axis=-1), 1.0, atol=1e-5)
-    assert (beliefs >= 0).all()
-    mask = np.asarray(examples.mask).reshape(2, len(lanes.roots), -1)
-    values = np.asarray(examples.values).reshape(mask.shape)
-    assert np.isfinite(values).all()
-    for lane, root in enumerate(np.asarray(lanes.roots)):
-      seen.add(int(root))
-      weights = np.asarray(trees.pair_weights)[root][int(trees.root_pair_index[root])]
-      for player in (0, 1):
-        # Seen from either seat: the player's own beliefs first.
-        np.testing.assert_array_equal(beliefs[player, lane], lanes.beliefs[lane][:: 1 - 2 * player])
-        table = weights if player == 0 else weights.T
-        met = table @ beliefs[player, lane, 1] > 0
-        if trees.possible is not None:
-          met &= np.asarray(trees.possible)[root, 0, player]
-          assert (beliefs[player, lane, 0][~np.asarray(trees.possible)[root, 0, player]] == 0).all()
-        np.testing.assert_array_equal(mask[player, lane], met)
-  assert len(seen) > 1  # play went on from the start
-  if name == "leduc_poker":
-    cards = np.array([setup.subgames.states[root][6] for root in seen])
-    assert (cards >= 0).any()
-
-
-@pytest.mark.parametrize("name", GAMES)
 def test_examples_hold_the_values_of_a_solve(name):
-  """What the packed batch finds is what `solvers.solve` finds for each subgame by itself."""
   setup, params, steps = played(name)
   algorithm, iterations = solvers.linear_cfr(), setup.config.search.iterations
   roots = jnp.concatenate([lanes.roots for lanes, _ in steps])
@@ -155,7 +125,6 @@ def test_examples_hold_the_values_of_a_solve(name):
 
 
 def test_lanes_are_chosen_from_the_turn_on_up_to_capacity_and_rows():
-  """Lanes beyond a stage's capacity or rows wait, which changes nothing for the others."""
   table = stack_subgames(find_subgames(games.make("kuhn_poker"), depth=1))
   choose = jax.jit(choose_lanes, static_argnums=1)
 
@@ -171,33 +140,3 @@ def test_lanes_are_chosen_from_the_turn_on_up_to_capacity_and_rows():
   elsewhere = dataclasses.replace(table, row_of=np.where(table.row_of == 0, -1, table.row_of))
   assert served([0, 1, 0, 1, 1], 2, stage=elsewhere) == [1, 3]
   assert served([0, 1, 0, 1, 1], 2, turn=3, stage=elsewhere) == [3, 4]
-
-
-def test_games_go_on_and_end_alike_with_less_room():
-  """Over many steps lanes with room for half of them play the same mix of subgames."""
-  setup = make_setup(TINY)
-  settings = setup.trainer.self_play
-  (layer,) = settings.layers
-  params = setup.trainer.init(setup.table, 0, setup.mesh).params
-
-  def mix(capacity, active_share):
-    narrow = dataclasses.replace(settings, layers=(dataclasses.replace(layer, capacity=capacity),))
-
-    @jax.jit
-    def run(key):
-      def step(lanes, key):
-        played = narrow.step(setup.table, lanes, params, key)
-        return played.lanes, (lanes.roots, played.stats.solves)
-
-      number, prior = settings.num_lanes, jnp.asarray(setup.game.prior(), jnp.float32)
-      lanes = Lanes(jnp.zeros(number, int), jnp.tile(prior, (number, 1, 1)), jnp.zeros((), int))
-      return jax.lax.scan(step, lanes, jax.random.split(key, 400))[1]
-
-    roots, solves = run(jax.random.key(0))
-    np.testing.assert_array_equal(solves, round(active_share * settings.num_lanes))
-    counts = np.bincount(np.asarray(roots)[50:].reshape(-1), minlength=4)
-    return counts / counts.sum()
-
-  np.testing.assert_allclose(
-    mix(settings.num_lanes // 2, 0.5), mix(settings.num_lanes, 1.0), atol=0.06
-  )

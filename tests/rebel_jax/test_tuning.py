@@ -72,22 +72,6 @@ def test_self_play_is_the_same_on_both(kind):
     np.testing.assert_allclose(x, y, rtol=1e-3, atol=2e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["tables", "growing"])
-def test_agents_are_measured_alike_on_both(kind):
-  config = CONFIGS[kind]
-  evaluator = {"tables": Evaluator, "growing": ChainEvaluator}[kind]
-  found = []
-  for platform in ("cpu", "gpu"):
-    with on(platform):
-      setup = make_setup(config, num_devices=1)
-      params = init_params(setup.trainer.targets, jax.random.key(1))
-      found.append(evaluator(config).measure(params, 0, final=False).row)
-  assert found[0].keys() == found[1].keys()
-  for name, value in found[0].items():
-    assert found[1][name] == pytest.approx(value, rel=1e-3, abs=1e-5), name
-
-
 def lowered(config):
   """Returns the text of a training step as it is lowered for a GPU, which need not be there."""
   setup = make_setup(config, num_devices=1)
@@ -110,3 +94,19 @@ def test_a_default_device_of_a_thread_says_the_platform(monkeypatch):
   assert tuning.pieces() == tuning.ON_ACCELERATOR
   with jax.default_device(jax.devices("cpu")[0]):
     assert tuning.pieces() == tuning.ON_CPU
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["tables", "growing"])
+def test_agents_are_measured_alike_on_both(kind):
+  config = CONFIGS[kind]
+  evaluator = {"tables": Evaluator, "growing": ChainEvaluator}[kind]
+  found = []
+  for platform in ("cpu", "gpu"):
+    with on(platform):
+      setup = make_setup(config, num_devices=1)
+      params = init_params(setup.trainer.targets, jax.random.key(1))
+      found.append(evaluator(config).measure(params, 0, final=False).row)
+  assert found[0].keys() == found[1].keys()
+  for name, value in found[0].items():
+    assert found[1][name] == pytest.approx(value, rel=1e-3, abs=1e-5), name

@@ -1,7 +1,5 @@
 """Searching many different subgames at once gives what searching them one by one gives."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,13 +7,8 @@ import pytest
 
 import games
 import solvers
-from solvers.search.batch import (
-  beliefs_at_leaves,
-  sample_stop,
-  search_batch,
-  spread_stops,
-)
-from solvers.search.starts import explore, leaf_probabilities, sample_leaf, search_starts
+from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
+from solvers.search.starts import explore, leaf_probabilities, search_starts
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
@@ -97,14 +90,6 @@ def test_packed_search_equals_solving_one_by_one(name, algorithm, x64):
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0])
-def test_stopping_iterations_have_the_averages_weights(exponent):
-  stops = np.asarray(sample_stop(jax.random.key(0), (40_000,), 16, exponent))
-  weights = np.arange(1, 9) ** exponent
-  counts = np.bincount(stops, minlength=8) / len(stops)
-  np.testing.assert_allclose(counts, weights / weights.sum(), atol=0.01)
-
-
-@pytest.mark.parametrize("exponent", [0.0, 1.0])
 def test_spread_stops_have_the_same_weights_and_are_even(exponent):
   weights = np.arange(1, 9) ** exponent
   keys = jax.random.split(jax.random.key(0), 4_000)
@@ -125,7 +110,6 @@ def test_spread_stops_have_the_same_weights_and_are_even(exponent):
 
 
 def test_leaf_probabilities_against_enumeration():
-  """Leduc: private cards that exclude each other and, from this root, a chance outcome."""
   game = games.make("leduc_poker")
   tree = games.build_public_tree(game, root=(1,), depth=2)
   beliefs = jnp.asarray(tree.prior)
@@ -161,23 +145,6 @@ def test_leaf_probabilities_against_enumeration():
   _, mixed, mixed_reach = computed(0, 0.25)
   assert not np.allclose(mixed, expected, atol=1e-4)
   np.testing.assert_allclose(mixed_reach, reach)
-
-
-@pytest.mark.parametrize(
-  ("probabilities", "play_on", "expected"),
-  [
-    ([0.5, 0.0, 0.2], 0.0, [0.5, 0.0, 0.2, 0.3]),
-    ([0.5, 0.0, 0.2], 1.0, [5 / 7, 0.0, 2 / 7, 0.0]),
-    ([0.5, 0.0, 0.2], 0.5, [0.5 / 0.85, 0.0, 0.2 / 0.85, 0.15 / 0.85]),
-    ([0.0, 0.0, 0.0], 1.0, [0.0, 0.0, 0.0, 1.0]),  # there is no leaf to play on to
-  ],
-)
-def test_sampled_leaves_follow_the_probabilities(probabilities, play_on, expected):
-  keys = jax.random.split(jax.random.key(0), 20_000)
-  sample = jax.vmap(functools.partial(sample_leaf, play_on=play_on), (0, None))
-  leaves = np.asarray(sample(keys, jnp.array(probabilities)))
-  counts = np.bincount(leaves, minlength=4) / len(leaves)
-  np.testing.assert_allclose(counts, expected, atol=0.015)
 
 
 @pytest.mark.parametrize(

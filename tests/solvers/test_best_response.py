@@ -43,7 +43,6 @@ def scene(case, seed, zeros):
 @pytest.mark.parametrize("zeros", [0.0, 0.4])
 @pytest.mark.parametrize("case", CASES)
 def test_measures_of_random_policies_match_the_referee(case, zeros, x64):
-  """Random policies, some of whose moves are never played, from beliefs with zeros."""
   referee, tree, edges, beliefs, policy, array = scene(case, 1, zeros)
   values, best, responses, exploitability = measure(tree, array, beliefs)
   expected = referee.expected_values(policy)
@@ -75,15 +74,3 @@ def test_the_referees_best_response_is_the_best_pure_strategy():
       value = referee.game_value({**policy, **pure})
       best = max(best, value if player == 0 else -value)
     assert best == pytest.approx(referee.best_response_value(policy, player), abs=1e-12)
-
-
-def test_known_equilibrium_of_rock_paper_scissors(x64):
-  """ReBeL, Figure 1: (0.4, 0.4, 0.2) for both; nothing else is as good."""
-  game = games.make("rock_paper_scissors")
-  tree = games.build_public_tree(game)
-  policy = brute_force.Referee(game).uniform()
-  uniform = brute_force.to_array(tree, policy)
-  equilibrium = {i: dict(zip(moves, (0.4, 0.4, 0.2))) for i, moves in policy.items()}
-  array = brute_force.to_array(tree, equilibrium)
-  assert abs(solvers.exploitability(tree, array)) < TOLERANCE
-  assert solvers.exploitability(tree, uniform) == pytest.approx(1 / 3)  # 1 - 2/3 by rock or paper

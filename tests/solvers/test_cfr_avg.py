@@ -1,10 +1,4 @@
-"""CFR-AVG (ReBeL, appendix I), both forms, update by update in float64.
-
-Where every leaf is worth a fixed payoff matrix, the counterfactual values of a leaf are linear in
-the opponent's reach, and the modified form's difference of two averages is this iteration's value:
-it must be CFR. The sound form is compared with CFR over histories in which the leaves' payoffs
-are set anew before each update from the beliefs of the averages.
-"""
+"""CFR-AVG (ReBeL, appendix I), both forms, update by update in float64."""
 
 import dataclasses
 import functools
@@ -16,13 +10,12 @@ import numpy as np
 import pytest
 
 import solvers
-from solvers import loop
 from solvers.algorithms.wrappers import CFRAvg
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness
 from tests.solvers.test_cfr import matrix_values, scene
 
+# Where leaves are worth fixed payoff matrices, the difference of two averages is this iteration's
+# value, and the modified form is CFR. The sound form is CFR over histories with moving payoffs.
 NUM_UPDATES = 12
 TOLERANCE = 1e-9
 ALGORITHMS = {
@@ -32,34 +25,9 @@ ALGORITHMS = {
 }
 
 
-@functools.partial(harness.fast_to_compile, static_argnames=("algorithm", "leaf_values"))
-def iterates(tree, beliefs, params, *, algorithm, leaf_values):
-  """Returns current and average policies `[NUM_UPDATES // 2, N, H]` after each pair of updates."""
-  tree = jax.tree.map(jnp.asarray, tree)
-  problem = make_problem(tree, beliefs)
-
-  def observe(j, problem, state, seen):
-    policies = (
-      algorithm.current_policy(problem, state),
-      algorithm.average_policy(problem, state),
-    )
-    return tuple(x.at[j].set(join_levels(y)) for x, y in zip(seen, policies))
-
-  # Policies are observed before updates, so the first are those of none.
-  pairs = NUM_UPDATES // 2 + 1
-  seen = (jnp.zeros((pairs, tree.num_nodes, tree.num_infostates), tree.dtype),) * 2
-  evaluate = functools.partial(leaf_values, params)
-  end = loop.run(problem, algorithm, evaluate, 2 * pairs, observe=observe, carry=seen)
-  return tuple(x[1:] for x in end.carry)
-
-
 @dataclasses.dataclass(frozen=True)
 class Snapped:
-  """A regret rule that takes rounding for zero.
-
-  Where the opponent has not played to, CFR's regrets are exactly zero and all moves alike. As the
-  difference of two averages they are some 1e-17, whose sign would decide.
-  """
+  """A regret rule that takes rounding for zero."""
 
   rule: Any
 
@@ -82,7 +50,8 @@ def difference(case, plain, other, leaf_values=matrix_values):
   if other is not plain:
     other = dataclasses.replace(other, algorithm=snapped)
   for algorithm in (snapped, other):
-    found.append(iterates(tree, beliefs, params, algorithm=algorithm, leaf_values=leaf_values))
+    how = {"algorithm": algorithm, "leaf_values": leaf_values}
+    found.append(harness.iterates(tree, beliefs, params, pairs=NUM_UPDATES // 2 + 1, **how))
   return max(float(np.abs(x - y).max()) for x, y in zip(*found))
 
 
@@ -142,9 +111,6 @@ def test_control_a_mistake_in_the_modified_form_is_seen(kind, name, x64):
   assert difference("liars_dice_1x3f", plain, kind(plain)) > 1e-3
 
 
-# The sound form.
-
-
 def moving_payoffs(payoffs, beliefs):
   """Returns payoff matrices `[L, H, H]` that depend on the beliefs `[L, 2, H]`: "subgames"."""
   slope = jnp.arange(1.0, payoffs.shape[-1] + 1)
@@ -200,7 +166,9 @@ def sound_steps(case, linear):
 def sound_error(case, linear, algorithm):
   """Returns the largest difference to CFR-AVG over histories."""
   tree, edges, params, beliefs, _ = scene(case)
-  found = iterates(tree, beliefs, params, algorithm=algorithm, leaf_values=subgame_values)
+  how = {"algorithm": algorithm, "leaf_values": subgame_values}
+  found = harness.iterates(tree, beliefs, params, pairs=NUM_UPDATES // 2 + 1, **how)
+  found = [x[1:] for x in found]  # after no update
   pairs = list(sound_steps(case, linear))[1::2]
   return max(
     brute_force.worst_difference(edges, array, policy)

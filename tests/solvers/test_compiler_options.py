@@ -37,7 +37,6 @@ def test_an_xla_that_refuses_every_option_solves(monkeypatch):
 
 
 def test_programs_are_bounded_and_return_what_compiling_took(monkeypatch):
-  """Of more than there is room for, the one unused for longest goes, and JAX lets go of it."""
   returned, traced = [], []
   programs = Programs(lambda x: traced.append(len(x)) or 2 * x)
   monkeypatch.setattr(xla, "MOST_PROGRAMS", 4)
@@ -82,9 +81,6 @@ def test_inside_a_jit_there_are_no_options():
   outside = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4).root_values
   np.testing.assert_allclose(inside, outside, atol=1e-6)
   assert seen == [Work.PLAIN]
-
-
-# Work on several cores at once comes back in order, and says what went wrong.
 
 
 @pytest.fixture(params=[1, 4])

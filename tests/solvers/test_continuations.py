@@ -172,7 +172,6 @@ def test_more_continuations_are_less_exploitable(x64):
 @pytest.mark.parametrize("frozen", ["hand", "all"])
 @pytest.mark.slow
 def test_search_from_the_start_of_the_round(frozen, x64):
-  """Kuhn poker is one round: from its start the game is solved."""
   tree = games.build_public_tree(KUHN)
   blueprint = [random_policy(tree, np.random.default_rng(0))]
   policy = contrib.search_rounds(KUHN, tree, blueprint, blueprint, frozen=frozen)

@@ -1,8 +1,4 @@
-"""Every named algorithm: its steps, its exploitability curves and the order they come in.
-
-Steps are compared with closed forms on a matrix game, where a few lines of NumPy say all; that
-sweeps over trees are right is shown elsewhere. Curves are over updates: 1,024 are 512 a player.
-"""
+"""Every named algorithm: its steps, its exploitability curves and the order they come in."""
 
 import dataclasses
 import functools
@@ -21,8 +17,7 @@ from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.regret_rules import at_horizon, decay
 from solvers.loop import merged
 from solvers.search.batch import _stop_logits
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem
 from tests import brute_force, harness
 from tests.solvers import test_cfr
 
@@ -62,18 +57,7 @@ CHECKPOINTS = (16, 64, 256, 1024)
 
 @functools.partial(harness.fast_to_compile, static_argnames=("algorithm",))
 def trajectory(tree, updates, simultaneous, averaging=None, *, algorithm):
-  """Runs an algorithm and reads it at some numbers of updates.
-
-  Args:
-    tree: without leaves.
-    updates: `[C]` even numbers, rising; traced.
-    simultaneous: whether players do not take turns; traced, so that one program serves both.
-    averaging: None, or traced, to replace the algorithm's own (fictitious play only).
-    algorithm: static.
-
-  Returns:
-    Current and average policies `[C, N, H]`, and the averages' exploitability `[C]`.
-  """
+  """Runs an algorithm and reads it at some numbers of updates."""
   tree = jax.tree.map(jnp.asarray, tree)
   if averaging is not None:
     algorithm = dataclasses.replace(algorithm, averaging=averaging)
@@ -105,9 +89,6 @@ def run(name, tree, updates, alternating):
     algorithm = FictitiousPlay(optimistic=algorithm.optimistic)
   updates = np.asarray(updates, np.int32)
   return trajectory(tree, updates, not alternating, averaging, algorithm=algorithm)
-
-
-# Steps.
 
 
 def closed_form(name, matrix, num_updates, alternating):
@@ -240,9 +221,6 @@ def test_stops_weigh_what_averages_do():
     np.testing.assert_allclose(weights / weights.sum(), sums / sums.sum(), rtol=1e-5)
 
 
-# Curves.
-
-
 @functools.cache
 def build(game):
   with jax.enable_x64(True):
@@ -260,11 +238,7 @@ def curve(name, game, alternating):
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.parametrize("game", harness.slow(GAMES, "liars_dice_1x4f", "leduc"))
 def test_exploitability_falls(game, name):
-  """Ever lower from 16 to 1,024 updates, by a factor of 64 in their number.
-
-  Regret bounds promise a fall by its root, 8, from the bounds' constants; what is asked for here
-  is half or less of what each algorithm does.
-  """
+  """Ever lower from 16 to 1,024 updates, by a factor of 64 in their number."""
   alternating, simultaneous = curve(name, game, True), curve(name, game, False)
   for values in (alternating, simultaneous):
     assert all(later < earlier for earlier, later in itertools.pairwise(values)), values
@@ -306,9 +280,6 @@ def test_control_a_curve_that_does_not_fall_is_seen(x64):
   current, _, falling = run("vanilla_cfr", tree, CHECKPOINTS, True)
   stays = [float(solvers.exploitability(tree, policy)) for policy in current]
   assert min(stays) > 10 * float(falling[-1])
-
-
-# Depth-limited fictitious play.
 
 
 def depth_limited_error(name, params_of=lambda params: params):

@@ -10,8 +10,10 @@ import pytest
 import games
 import solvers
 from benchmarks.studies import family_parts
-from solvers import Alternatives, Distributional, Maxmargin
+from solvers import Alternatives, Maxmargin
+from solvers.contrib import Distributional
 from solvers.search.batch import search_batch
+from tests.sentences import refused
 from tests.solvers.test_resolving import coin_toss, known_of
 
 
@@ -21,7 +23,7 @@ def test_the_mean_of_a_sigmoid(x64):
   from scipy.special import expit
   from scipy.stats import norm
 
-  from solvers.algorithms.gadgets import mean_sigmoid
+  from solvers.contrib.distributional import mean_sigmoid
 
   centres, widths = (-30.0, -3.0, -0.2, 0.0, 1.0, 12.0), (0.0, 0.01, 0.3, 0.99, 1.01, 4.0, 60.0)
   pairs = np.array(list(itertools.product(centres, widths)))
@@ -66,7 +68,6 @@ def test_gadgets_in_a_batch_and_under_vmap(x64):
 
 @pytest.mark.parametrize("gadget", [Maxmargin(1)])
 def test_a_search_hands_on_what_the_next_one_must_promise(gadget):
-  """Rock-paper-scissors move by move: unsafe search answers anything, a gadget as it must."""
   algorithm = solvers.with_gadget(solvers.cfr_plus(), gadget)
   game = games.make("rock_paper_scissors")
   top = games.build_public_tree(game, depth=1)
@@ -101,26 +102,25 @@ def test_a_search_hands_on_what_the_next_one_must_promise(gadget):
   assert np.abs(np.asarray(unsafe)[1:, 0] - [0.4, 0.4, 0.2]).max() > 0.15
 
 
-def test_what_cannot_be_solved_so_is_refused():
-  setting = coin_toss()
-  game, tree, policy, (guess,) = setting
-  below = games.build_public_tree(game, root=tree.history(int(guess)))
-  safe = solvers.with_gadget(solvers.cfr_plus(), Maxmargin(1))
+GAME, TREE, POLICY, (GUESS,) = coin_toss()
+BELOW = games.build_public_tree(GAME, root=TREE.history(int(GUESS)))
 
-  def solve(alternatives=None, algorithm=safe):
-    solvers.solve(below, algorithm=algorithm, num_iterations=2, alternatives=alternatives)
 
-  with pytest.raises(ValueError, match=r"^alternatives=None, but Maxmargin\(searcher=1\) needs"):
-    solve()
-  with pytest.raises(ValueError, match=r"^alternatives belong to a gadget"):
-    solve(np.zeros(2), solvers.cfr_plus())
-  with pytest.raises(ValueError, match=r"^alternatives hold 500, but the subgame pays 1 at most"):
-    solve(np.array([0.0, 500.0]))
-  with pytest.raises(ValueError, match=r"^spread=None, but Distributional needs it"):
-    solve(np.zeros(2), solvers.with_gadget(solvers.cfr_plus(), Distributional(1)))
-  with pytest.raises(ValueError, match=r"must be of the CFR family"):
-    solvers.with_gadget(solvers.fictitious_play(), Maxmargin(1))
-  with pytest.raises(ValueError, match=r"^searcher=1, but gadget is for player 0"):
-    solvers.refine(game, tree, policy, searcher=1, gadget=Maxmargin(0))
-  with pytest.raises(ValueError, match=r"holds a node below node"):
-    solvers.refine(game, tree, policy, searcher=1, cut=[0, int(guess)])
+def solve(alternatives, algorithm, gadget=Maxmargin):
+  algorithm = solvers.with_gadget(algorithm, gadget(1)) if gadget else algorithm
+  solvers.solve(BELOW, algorithm=algorithm, num_iterations=2, alternatives=alternatives)
+
+
+CFR_PLUS = solvers.cfr_plus()
+test_what_cannot_be_solved_so_is_refused = refused(
+  (lambda: solve(None, CFR_PLUS), r"^alternatives=None, but Maxmargin\(searcher=1\) needs"),
+  (lambda: solve(np.zeros(2), CFR_PLUS, None), r"^alternatives belong to a gadget"),
+  (lambda: solve(np.array([0, 500.0]), CFR_PLUS), r"^alternatives hold 500, but .* pays 1 at most"),
+  (
+    lambda: solve(np.zeros(2), CFR_PLUS, Distributional),
+    r"^spread=None, but Distributional need",
+  ),
+  (lambda: solve(np.zeros(2), solvers.fictitious_play()), "must be of the CFR family"),
+  (lambda: solvers.refine(GAME, TREE, POLICY, searcher=1, gadget=Maxmargin(0)), "is for player 0"),
+  (lambda: solvers.refine(GAME, TREE, POLICY, searcher=1, cut=[0, int(GUESS)]), "node below node"),
+)

@@ -9,7 +9,7 @@ import games
 import solvers
 from solvers import GTCFR, ContinualResolve
 from solvers.growing.simulate import Numbers, in_rounds
-from tests import harness
+from tests.sentences import refused
 
 AT_ONCE = solvers.cfr_plus(averaging=1.0, alternating=False)
 KEY = jax.random.key(0)
@@ -41,41 +41,7 @@ def test_all_of_a_tree_is_plain_cfr(name, alternating, x64):
   assert np.abs(np.asarray(found.average_policy) - other.average_policy).max() > 1e-3
 
 
-@pytest.mark.parametrize(
-  ("name", "level", "parameters"),
-  [
-    pytest.param("leduc_poker", 3, {}, marks=pytest.mark.slow),
-    ("river_endgame_holdem", 1, {"ranks": "TJQKA", "suits": "shd", "board": "QsKsAsAhAd"}),
-  ],
-)
-def test_any_node_may_be_the_root(name, level, parameters, x64):
-  """Of a tree of the whole game: policies, values and reach are those of the subgame's own tree."""
-  game, tree, info = setting(name, **parameters)
-  here = np.arange(tree.num_nodes) >= tree.structure.offsets[level]
-  node = int(np.flatnonzero(here & (tree.kind < games.CHANCE))[0])
-  below = games.build_public_tree(game, root=tree.history(node)).astype(np.float64)
-  beliefs = harness.random_beliefs(np.random.default_rng(1), harness.root_possible(below))
-  search = GTCFR(simulations=0, updates=12, whole=True)
-  found = solvers.gt_cfr(tree, info, search=search, key=KEY, root=node, beliefs=beliefs)
-  plain = solved(below, 12, beliefs=beliefs)
-  places = solvers.Placer(tree).places(below, node)
-  np.testing.assert_allclose(
-    np.asarray(found.average_policy)[places][1:], np.asarray(plain.average_policy)[1:], atol=1e-9
-  )
-  met = np.asarray(plain.root_values) != 0
-  np.testing.assert_allclose(
-    np.asarray(found.root_values)[met], np.asarray(plain.root_values)[met], atol=1e-9
-  )
-  outside = np.setdiff1d(np.arange(tree.num_nodes), places)
-  assert not np.asarray(found.present)[outside].any()
-  other = solvers.gt_cfr(
-    tree, info, search=search, key=KEY, root=node, beliefs=beliefs[:, ::-1].copy()
-  )
-  assert np.abs(np.asarray(other.root_values) - found.root_values).max() > 1e-3
-
-
 def test_rounds_get_the_numbers_of_their_keys():
-  """Also where they are drawn in several lots; each round has its own."""
   search, steps, rounds = GTCFR(simulations=4, per_update=2), 3, 40
 
   def take(numbers, carry):
@@ -151,15 +117,8 @@ def test_own_chains_are_sound(mix):
   assert found < 1.5 * plain if mix else found > 3 * plain
 
 
-@pytest.mark.parametrize(
-  ("arguments", "message"),
-  [
-    ({"simulations": 5, "per_update": 2}, "must be a multiple"),
-    ({"simulations": 0}, "updates=None"),
-    ({"mix": 1.5}, "mix=1.5"),
-    ({"selection": "best"}, "selection='best'"),
-  ],
+test_settings_are_checked = refused(
+  (lambda: GTCFR(simulations=5, per_update=2), "must be a multiple"),
+  (lambda: GTCFR(simulations=0), "updates=None"),
+  (lambda: GTCFR(mix=1.5), "mix=1.5"),
 )
-def test_settings_are_checked(arguments, message):
-  with pytest.raises(ValueError, match=message):
-    GTCFR(**arguments)

@@ -9,10 +9,7 @@ import pytest
 
 import games
 from solvers import StateAnswer, StateQuery
-from solvers.growing.continual.chain import deal, play_on
-from solvers.growing.continual.grounds import tree_ground
-from solvers.growing.gt_cfr import Asked, note
-from solvers.growing.marked import marked_problem
+from solvers.growing import deal, play_on, tree_ground
 from solvers.growing.states import ask_some
 from tests.solvers.test_growing import setting
 
@@ -25,7 +22,6 @@ def test_an_accelerator_answers_all_rows_at_once(accelerator):
 
 @pytest.mark.parametrize("number", [9, 300])
 def test_only_what_is_wanted_is_answered(number):
-  """Packed rows come back to their places, and lanes are packed together."""
   most = only_what_is_wanted(number)
   assert most < 3 * number or number < 300
 
@@ -57,38 +53,7 @@ def only_what_is_wanted(number):
   return max(calls)
 
 
-def test_each_question_is_as_likely_to_be_kept():
-  """Of three updates with one, two and three leaves: six questions."""
-  _, tree, info = setting("liars_dice", np.float32, num_dice=1, num_faces=2)
-  inner = [level.num_inner for level in tree.structure.levels]
-  problem_of = jax.jit(lambda x: marked_problem(tree, info, jnp.asarray(0), tree.prior, x))
-  masks = [
-    problem_of(np.arange(tree.num_nodes) < tree.structure.offsets[depth + 1]) for depth in (0, 1, 2)
-  ]
-  counts = [int(np.sum(problem.is_frontier())) for problem in masks]
-  assert counts == inner[:3]
-
-  @jax.jit
-  @jax.vmap
-  def draw(key):
-    asked = Asked.nothing(masks[0])
-    for step, problem in enumerate(masks):
-      beliefs = jnp.full((len(problem.rows), 2, tree.num_infostates), float(step))
-      asked = note(asked, problem, beliefs, jax.random.uniform(jax.random.fold_in(key, step), (2,)))
-    return asked
-
-  number = 20_000
-  asked = draw(jax.random.split(KEY, number))
-  assert (np.asarray(asked.total) == sum(counts)).all()
-  shares = np.bincount(np.asarray(asked.here), minlength=sum(counts)) / number
-  np.testing.assert_allclose(shares[: sum(counts)], 1 / sum(counts), atol=0.015)
-  steps = np.asarray(asked.beliefs)[:, 0, 0]
-  expected = np.repeat([0.0, 1.0, 2.0], counts)
-  assert (steps == expected[np.asarray(asked.here)]).all()
-
-
 def test_games_go_on_by_the_policy_and_the_deal():
-  """Their ends are as likely as enumeration says; a uniform move now and then changes that."""
   game, tree, _ = setting("kuhn_poker", np.float32)
   rules = jax.tree.map(jnp.asarray, tree_ground(game, tree).rules)
   slots = np.asarray(rules.tables.info.child)

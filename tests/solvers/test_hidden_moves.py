@@ -7,11 +7,10 @@ import pytest
 
 import games
 import solvers
-from games.rules.scotland_yard import ScotlandYard
+from games import ScotlandYard
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
 from solvers import loop
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem
 from tests import harness
 from tests import scotland_yard as referee
 from tests.hidden_moves import Solved
@@ -80,7 +79,6 @@ def referees_policy(game, tree, policy, root):
 
 @pytest.mark.parametrize("case", harness.slow(CASES, "near", "glasses", "hexagons"))
 def test_stations_are_as_good_as_paths(case, x64, no_ties):
-  """The same game values in every update, and equally good answers to the average policies."""
   city, rounds = CASES[case]
   game = games.make("scotland_yard", map_name=city, rounds=rounds, remembers=False)
   edges = [edge[:2] for edge in city.edges]
@@ -97,20 +95,11 @@ def test_stations_are_as_good_as_paths(case, x64, no_ties):
     np.testing.assert_allclose(referee.best_response_values(root, policy), solved.best, atol=1e-10)
 
 
-def history(tree, node):
-  """Returns the public actions that lead to a node."""
-  actions = []
-  while node:
-    actions.append(int(tree.action[node]))
-    node = tree.parent[node]
-  return tuple(actions[::-1])
-
-
 @pytest.mark.slow
 def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   """Within a game, from random beliefs about paths; control: what paths weigh is forgotten."""
   paths, whole = path_game(NEAR, 3)
-  root = history(whole, 64)  # ten paths to seven stations, four of them to one
+  root = whole.history(64)  # ten paths to seven stations, four of them to one
   game = games.make("scotland_yard", map_name=NEAR, rounds=3, remembers=False)
   _, tree = path_game(NEAR, 3, root)
   moved = int(tree.state[0, 0])

@@ -8,11 +8,10 @@ import pytest
 
 import games
 import solvers
-from solvers import GTCFR
-from solvers.growing.gt_cfr import ByRules, grow
+from solvers import GTCFR, StateAnswer
 from solvers.growing.insertion import tree as tree_module
-from solvers.growing.insertion.tree import InsertedTree, insert, plant
-from solvers.growing.states import StateAnswer
+from solvers.growing.insertion.tree import insert, plant
+from tests.sentences import refused
 
 KEY = jax.random.key(3)
 
@@ -24,11 +23,7 @@ def setting(name, dtype=np.float64, **parameters):
 
 
 def judges(tree, info, table):
-  """Returns a judgement of public belief states, and the features that it sees.
-
-  Values and logits depend on a number drawn for each state, and values on both beliefs: where two
-  moves were worth the same, rounding would decide between them.
-  """
+  """Returns a judgement of public belief states, and the features that it sees."""
   seen = np.random.default_rng(0).normal(size=(tree.num_nodes, 1))
   info = info._replace(features=np.stack([seen, seen]))
   table.tables = table.tables._replace(info=info)
@@ -46,10 +41,7 @@ def judges(tree, info, table):
 
 
 def difference(marked, grown):
-  """Returns the largest difference between what the two stores found, infinite if of other nodes.
-
-  `marked` is of a tree, `grown` of its tables.
-  """
+  """Returns the largest difference of marked and inserted searches, infinite if of other nodes."""
   there = np.asarray(grown.present)
   nodes = np.asarray(grown.tree.state)[there, 0]
   if set(nodes.tolist()) != set(np.flatnonzero(np.asarray(marked.present)).tolist()):
@@ -91,7 +83,6 @@ def test_both_stores_find_the_same(name, search, leaves, x64):
   ("name", "level"), [("kuhn_poker", 1), pytest.param("leduc_poker", 4, marks=pytest.mark.slow)]
 )
 def test_both_stores_resolve_alike(name, level, x64):
-  """From a state inside the game, down a path, with what the opponent is promised."""
   tree, info, table = setting(name)
   here = np.arange(tree.num_nodes) >= tree.structure.offsets[level]
   root = int(np.flatnonzero(here & (tree.kind < games.CHANCE))[0])
@@ -122,62 +113,6 @@ def test_both_stores_resolve_alike(name, level, x64):
   assert difference(marked, other) > 1e-6
 
 
-def likes(seed):
-  """Returns a network for tic-tac-toe that prefers some squares, and values marks on others."""
-
-  def network(params, query):
-    worth = jnp.tanh(query.features @ params["values"])[:, None]
-    logits = query.features @ params["logits"]
-    return StateAnswer(jnp.stack([worth, -worth], axis=1), logits[:, :, None])
-
-  rng = np.random.default_rng(seed)
-  return network, {"values": rng.normal(size=18), "logits": rng.normal(size=(18, 9))}
-
-
-def search_tic_tac_toe(search, network, params, game=None, compiled=True):
-  game = games.TicTacToe() if game is None else game
-  given = jnp.asarray(game.initial_state()), np.ones((2, 1), bool), jnp.zeros(0, int)
-  start = ByRules(*given, jnp.ones((2, 1)), None, game, 120)
-  run = grow if compiled else grow.__wrapped__
-  return run(start, KEY, params, search.rounds, search.of_any_length(), network=network)
-
-
-def test_states_of_one_infostate_are_asked_once(x64, monkeypatch):
-  """An answer kept and scaled is what asking again would give, and priors are the network's."""
-  network, params = likes(0)
-  search = GTCFR(simulations=60, children=1)
-  once = search_tic_tac_toe(search, network, params)
-  other = search_tic_tac_toe(search, network, likes(1)[1])
-  jax.clear_caches()
-  monkeypatch.setattr(InsertedTree, "asks_once", False)
-  again = search_tic_tac_toe(search, network, params)
-  jax.clear_caches()
-  for name in ("average_policy", "root_values", "visits", "values"):
-    np.testing.assert_allclose(getattr(once, name), getattr(again, name), atol=1e-12)
-  np.testing.assert_array_equal(once.tree.state, again.tree.state)
-  asked = int(once.tree.count) - 1  # the last node joined after the last update
-  np.testing.assert_allclose(once.tree.prior[:asked], again.tree.prior[:asked], atol=1e-12)
-  logits = np.asarray(once.tree.features[1]) @ params["logits"]
-  expected = np.exp(logits) * np.asarray(once.tree.legal[1])
-  np.testing.assert_allclose(once.tree.prior[1, :, 0], expected / expected.sum(), atol=1e-12)
-  assert np.abs(np.asarray(other.root_values) - once.root_values).max() > 1e-3
-
-
-@pytest.mark.parametrize(
-  ("arguments", "error", "message"),
-  [
-    ({"rules": games.TicTacToe}, TypeError, "must be a games.Game"),
-    ({"capacity": 9}, ValueError, "capacity=9 must have room"),
-    ({"search": GTCFR(simulations=0, updates=1, whole=True)}, ValueError, "whole is not for games"),
-    ({"root": np.zeros(9, int)}, ValueError, "beliefs=None"),
-  ],
-)
-def test_calls_are_checked(arguments, error, message):
-  right = dict(rules=games.TicTacToe(), search=GTCFR(simulations=2), key=KEY)
-  with pytest.raises(error, match=message):
-    solvers.gt_cfr(**(right | arguments))
-
-
 def test_many_children_are_written_some_at_a_time(monkeypatch):
   """Control: a block left out leaves places empty."""
 
@@ -200,3 +135,16 @@ def test_many_children_are_written_some_at_a_time(monkeypatch):
   assert int(whole[0].count) == 18
   monkeypatch.setattr(tree_module, "_put_children", lambda tree, *_: tree)
   assert (grown(4)[0].kind != whole[0].kind).any()
+
+
+def call(**arguments):
+  right = dict(rules=games.TicTacToe(), search=GTCFR(simulations=2), key=KEY)
+  solvers.gt_cfr(**(right | arguments))
+
+
+test_calls_are_checked = refused(
+  (lambda: call(rules=games.TicTacToe), "must be a games.Game"),
+  (lambda: call(capacity=9), "capacity=9 must have room"),
+  (lambda: call(search=GTCFR(simulations=0, updates=1, whole=True)), "whole is not for games"),
+  (lambda: call(root=np.zeros(9, int)), "beliefs=None"),
+)

@@ -56,7 +56,6 @@ def test_the_average_whole_policy_approaches_an_equilibrium(case):
 @pytest.mark.parametrize("player", [1])
 @pytest.mark.parametrize("case", harness.slow(CASES, "liars_dice_1x3f", "leduc"))
 def test_a_leaf_is_worth_what_its_subgame_is(case, player, x64):
-  """The oracle's groups and caches against each subgame built from its path and solved alone."""
   game, tree = make(case)
   query = random_query(tree, player)
   algorithm = solvers.discounted_cfr()

@@ -1,9 +1,6 @@
 """Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
 
 import dataclasses
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -13,22 +10,17 @@ import pytest
 import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
-from games.poker.lines import (
-  boards,
-  expand_policy,
-  make_lines,
-  round_up,
-  shape_of,
-  share_shapes,
-)
+from games.poker.lines import boards, expand_policy, make_lines, round_up, shape_of, share_shapes
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
 from solvers import solve_boards, tuning
-from solvers.half import from_half, to_half
+from solvers.half import from_half
 from solvers.solve import default_batch_size
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
+from solvers.sweeps.problem import Lock
+from tests.tiny import python
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 ALIKE = ("AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7")
@@ -137,17 +129,6 @@ def test_fictitious_play_takes_lines():
   assert found.exploitability == pytest.approx(whole.exploitability, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-  ("board", "number"),
-  [("TsJsAsKs9s", 6), ("TsJh9hAs", 2), ("TsJh9dAc", 1), ("TsTh9s9h", 4), ("TsTh9dAc", 2)],
-)
-def test_groups_of_suits_by_hand(board, number):
-  game = make(board, ("random", "AA,KQ"))
-  found = suit_permutations(game, game.prior())
-  assert len(found) == number
-  assert np.array_equal(found[0], np.arange(24))
-
-
 @pytest.fixture(scope="module")
 def flop():
   """Three rounds of betting with few cards, the last round a few boards at a time."""
@@ -196,6 +177,51 @@ def packing():
   return gap
 
 
+@pytest.mark.parametrize("board", ["TsJh9hAs", "TsJh9hAsKd"])
+def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
+  with jax.enable_x64(True):
+    lines, _ = make_lines(make(board, APART))
+
+    def find(number, **more):
+      return solvers.solve(
+        lines, algorithm=solvers.discounted_cfr(), target=0, num_iterations=number, **more
+      )
+
+    before, whole = find(4), find(8)
+    again = find(8, start=before)
+    assert again.iterations == 8
+    assert again.exploitability == pytest.approx(whole.exploitability, rel=2e-4)  # by 16 bits
+    for ours, theirs in zip(again.average_policy, whole.average_policy, strict=True):
+      np.testing.assert_allclose(ours, theirs, atol=2e-3)
+    with pytest.raises(ValueError, match="num_iterations=4 must be more than start's 4"):
+      find(4, start=before)
+    with pytest.raises(ValueError, match="must be of the same lines"):
+      find(8, start=before._replace(sums=[rows[1:] for rows in before.sums]))
+    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
+      find(8, start=before._replace(sums=None))
+    for k in (0, 1):  # both are needed
+      sums = list(before.sums)
+      sums[k] = jax.tree.map(lambda x: 0 * x, sums[k])
+      worse = find(8, start=before._replace(sums=sums))
+      assert abs(worse.exploitability / whole.exploitability - 1) > 0.01
+
+
+def test_a_lock_of_lines_may_leave_out_which_moves_are_open():
+  with jax.enable_x64(True):
+    lines, _ = make_lines(make("TsJh9hAsKd", APART))
+
+    def gap(lock):
+      how = {"algorithm": solvers.discounted_cfr(), "target": 0, "num_iterations": 8}
+      return solvers.solve(lines, **how, locked=lock).exploitability
+
+    every = np.ones((lines.num_nodes, 1))
+    assert gap(Lock(0 * every, every)) == gap(None)
+    wide = np.ones((1, max(lines.streets[0].width(p) for p in (0, 1))))
+    assert gap(Lock(0 * every * wide, every * wide)) == gap(None)
+    with pytest.raises(ValueError, match=r"one for each line, or, of columns of the first round"):
+      gap(Lock(0 * every, every * wide))
+
+
 @pytest.mark.slow
 def test_tables_of_16_bits_solve_to_a_thousandth_of_the_pot(packing):
   assert packing(None) < 1e-3
@@ -209,25 +235,6 @@ def test_a_wrong_scale_would_be_found(packing, monkeypatch):
   jax.clear_caches()
   assert packing("float16") > 3e-3
   jax.clear_caches()
-
-
-def test_packed_rows_are_what_they_were():
-  rows = np.random.default_rng(0).normal(size=(3, 2, 50)) * 10.0 ** np.arange(3)[:, None, None]
-  rows[1, 0] = 0
-  found = from_half(to_half(jnp.asarray(rows, jnp.float32)))
-  most = np.abs(rows).max(axis=2, keepdims=True)
-  assert (np.abs(found - rows) <= 2**-11 * np.abs(rows) + 2**-24 * most + 1e-12).all()
-  assert np.abs(found - rows).max() > 0  # 16 bits are not enough for all
-
-
-def test_what_tables_may_be():
-  lines, _ = make_lines(make("TsJh9hAs", ALIKE))
-  settings = {"target": 1, "num_iterations": 2}
-  with pytest.raises(ValueError, match="tables='int8' must be 'float16' or None"):
-    solvers.solve(lines, algorithm=solvers.cfr_plus(), tables="int8", **settings)
-  algorithm = solvers.linear_fictitious_play()
-  with pytest.raises(ValueError, match="tables='float16' are for CFR with turns on lines"):
-    solvers.solve(lines, algorithm=algorithm, tables="float16", **settings)
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +277,6 @@ def test_rivers_at_once_are_as_exploitable_on_their_trees(rivers):
 
 
 def test_exploitability_in_single_precision(rivers):
-  """It is within a hundredth of that in double precision, where little of it is left."""
   game = rivers[0][0]
   lines, columns = make_lines(game)
   gaps = []
@@ -356,21 +362,6 @@ def test_shapes_that_spots_share():
   first = [k for k, shape in enumerate(shared) if shape == shared[0]]
   made = [round_up(spots[k], shape=shared[0])[0] for k in first]
   assert len({str(jax.tree.map(np.shape, lines)) for lines in made}) == 1
-
-
-def test_rivers_of_a_spot_share_shapes():
-  """Of sixteen boards with other pairs and suits; each shape is a program."""
-  cards = np.random.default_rng(0)
-  deck = [rank + suit for rank in "9TJQKA" for suit in "shdc"]
-  shapes = set[str](), set[str](), set[str]()
-  for _ in range(16):
-    lines, _ = make_lines(make("".join(cards.choice(deck, 5, replace=False)), ALIKE))
-    for found, to in zip(shapes, (lambda n: n, bucket, None)):
-      wide, columns = round_up(lines, to)
-      found.add(str(jax.tree.map(np.shape, wide)))
-      # Its own columns stay in front (`rebel_jax.spots.study`).
-      assert all((x == np.arange(len(x))).all() for x in columns[0])
-  assert [len(found) for found in shapes] == [15, 13, 2]  # as they are, with four digits, coarse
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -479,5 +470,18 @@ assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not mis
 
 @pytest.mark.slow
 def test_devices_share_the_boards():
-  environment = {k: v for k, v in os.environ.items() if k != "JAX_NUM_CPU_DEVICES"}
-  subprocess.run([sys.executable, "-c", _ON_DEVICES], env=environment, check=True)
+  python(_ON_DEVICES)
+
+
+def test_rivers_of_a_spot_share_shapes():
+  cards = np.random.default_rng(0)
+  deck = [rank + suit for rank in "9TJQKA" for suit in "shdc"]
+  shapes = set[str](), set[str](), set[str]()
+  for _ in range(16):
+    lines, _ = make_lines(make("".join(cards.choice(deck, 5, replace=False)), ALIKE))
+    for found, to in zip(shapes, (lambda n: n, bucket, None)):
+      wide, columns = round_up(lines, to)
+      found.add(str(jax.tree.map(np.shape, wide)))
+      # Its own columns stay in front (`rebel_jax.spots.study`).
+      assert all((x == np.arange(len(x))).all() for x in columns[0])
+  assert [len(found) for found in shapes] == [15, 13, 2]  # as they are, with four digits, coarse

@@ -14,6 +14,7 @@ from games.tabulate import children_of
 from solvers import contrib, metrics
 from solvers.contrib.local_best_response import local_best_response_policy, opponent_ranges
 from solvers.metrics.local_best_response import Equity, move_values
+from tests.sentences import refused
 from tests.trees import as_policy, mover, random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -108,7 +109,6 @@ def shares(game, board, weights):
 
 
 def test_against_who_always_calls_it_is_enumeration():
-  """On the river, where the numbers of LBR are exact expectations."""
   game, tree = river()
   policy = prefers(tree, CALL)
   won, mass = shares(game, game.board, np.ones(game.num_infostates))
@@ -133,7 +133,6 @@ def test_against_who_always_calls_it_is_enumeration():
 
 
 def test_the_range_is_what_the_bets_say():
-  """Behind a bet, by Bayes' rule hand by hand; a range that is not updated gives other numbers."""
   game, tree = river()
   policy = random_policy(tree, np.random.default_rng(2), 0.3)
   children = children_of(tree)
@@ -173,7 +172,6 @@ def test_the_range_is_what_the_bets_say():
 
 
 def test_equity_before_the_last_card():
-  """Every board dealt in turn, against hands compared one by one by another program."""
   ranks = "JQKA"
   game = games.make("small_holdem", ranks=ranks, suits="shd", deals=(3, 1, 1), **BLINDS)
   rng = np.random.default_rng(3)
@@ -214,14 +212,15 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
   assert played.mean - calm.mean > 1.3 * played.half_width
 
 
-def test_what_is_refused():
-  game, tree = small()
-  policy = random_policy(tree, np.random.default_rng(0), 0.3)
-  with pytest.raises(TypeError, match="must be a Holdem"):
-    contrib.local_best_response_value(games.make("leduc_poker"), tree, policy)
-  with pytest.raises(ValueError, match="num_hands=5 must be even"):
-    metrics.local_best_response(game, contrib.TreeStrategy(tree, policy), num_hands=5)
-  with pytest.raises(ValueError, match="rounds="):
-    metrics.LBRRules(("CX",))
-  with pytest.raises(ValueError, match="tree"):
-    contrib.local_best_response_value(small("JQKA")[0], tree, policy)
+def played():
+  tree = small()[1]
+  return tree, random_policy(tree, np.random.default_rng(0), 0.3)
+
+
+test_what_is_refused = refused(
+  (lambda: contrib.local_best_response_value(games.make("leduc_poker"), *played()), "be a Holdem"),
+  (lambda: metrics.local_best_response(small()[0], contrib.TreeStrategy(*played()), num_hands=5),
+   "num_hands=5 must be even"),
+  (lambda: metrics.LBRRules(("CX",)), "rounds="),
+  (lambda: contrib.local_best_response_value(small("JQKA")[0], *played()), "tree"),
+)  # fmt: skip

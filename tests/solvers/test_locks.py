@@ -8,18 +8,14 @@ from scipy.optimize import linprog
 
 import games
 import solvers
-from tests.trees import children_of, random_policy
+from tests.sentences import refused
+from tests.trees import children_of
 
 KUHN = games.make("kuhn_poker")
 
 
 def kuhn_matrix(call_with_queen=None, least_bet_with_queen=0.0):
-  """Returns Kuhn poker's payoffs of pure strategies of both players, by its rules as printed.
-
-  A strategy of player 0 is (bet first, call after a bet) for each card, of player 1 (call a bet,
-  bet after a pass). Player 1's call with the queen, or the least bet of player 0 with the queen,
-  may be fixed: strategies then say what the free part of the choice does.
-  """
+  """Returns Kuhn poker's payoffs of pure strategies of both players, by its rules as printed."""
 
   def play(card_0, card_1, bet, call, calls, bets):
     win = 1 if card_0 > card_1 else -1
@@ -116,7 +112,6 @@ def test_a_least_frequency(name, x64):
 
 
 def test_bounds_of_one_of_three_moves(x64):
-  """Facing a bet in Leduc poker: fold a fifth, raise a tenth at least, or never raise."""
   tree = games.build_public_tree(games.make("leduc_poker"), root=(1, 2, 1, 5))
   child = children_of(tree)
   after_bet = child[0, 2]
@@ -137,42 +132,10 @@ def test_bounds_of_one_of_three_moves(x64):
     assert check(found[moves]), frequencies
 
 
-def test_frequencies_that_cannot_be_are_refused():
-  tree = games.build_public_tree(games.make("leduc_poker"))
-  for frequencies, match in (
-    ({0: 0.7, 1: 0.7}, "cannot be kept together"),
-    ({7: 0.2}, "name action 7; those that exist there are"),
-    ({2: (0.1, 0.3)}, "bound a move from above that several others share"),
-  ):
-    with pytest.raises(ValueError, match=match):
-      solvers.lock(tree, (2,), frequencies)
-  with pytest.raises(ValueError, match="leaves the tree: node 0 lacks 0"):
-    solvers.lock(tree, (0,), {1: 1.0})
-
-
-@pytest.mark.parametrize(
-  ("game", "name"),
-  [("rock_paper_scissors", "predictive_cfr_plus"), ("kuhn_poker", "fictitious_play")],
+LEDUC = games.build_public_tree(games.make("leduc_poker"))
+test_frequencies_that_cannot_be_are_refused = refused(
+  (lambda: solvers.lock(LEDUC, (2,), {0: 0.7, 1: 0.7}), "cannot be kept together"),
+  (lambda: solvers.lock(LEDUC, (2,), {7: 0.2}), "name action 7; those that exist there are"),
+  (lambda: solvers.lock(LEDUC, (2,), {2: (0.1, 0.3)}), "bound a move from above that several"),
+  (lambda: solvers.lock(LEDUC, (0,), {1: 1.0}), "leaves the tree: node 0 lacks 0"),
 )
-def test_all_locked_is_the_policy_itself(name, game, x64):
-  tree = games.build_public_tree(games.make(game), depth=None)
-  generator = np.random.default_rng(3)
-  policy = random_policy(tree, generator)
-  locked = np.ones(tree.num_nodes, bool)
-  solution = solvers.solve(
-    tree,
-    algorithm=solvers.make_algorithm(name),
-    num_iterations=6,
-    initial_policy=policy,
-    locked=locked,
-  )
-  wanted = solvers.expected_values(tree, policy)
-  np.testing.assert_allclose(solution.root_values, wanted, atol=1e-12)
-  np.testing.assert_allclose(
-    solvers.expected_values(tree, solution.average_policy), wanted, atol=1e-12
-  )
-  for player in (0, 1):
-    held = solvers.best_response(tree, policy, player, locked=locked).values
-    np.testing.assert_allclose(held, wanted[player], atol=1e-12)
-    free = solvers.best_response(tree, policy, player).values
-    assert float(free.sum()) > float(held.sum()) + 0.1

@@ -1,12 +1,10 @@
 """Batches laid out over two devices, in the ways of JAX: the same, and each device its own rows."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from tests.tiny import with_devices
+from tests.tiny import python
 
 PROGRAM = """
 import json
@@ -93,11 +91,7 @@ for name, way in {"marked": split[0], "inserted": jax.vmap(inserted), "planted":
 
 @pytest.fixture(scope="module")
 def rows():
-  done = subprocess.run(
-    [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=with_devices(2)
-  )
-  assert done.returncode == 0, done.stderr
-  return [json.loads(line) for line in done.stdout.splitlines()]
+  return [json.loads(line) for line in python(PROGRAM, devices=2).splitlines()]
 
 
 def test_every_way_of_laying_out_a_batch_solves_it_where_it_is(rows):

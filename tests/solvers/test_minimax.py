@@ -8,7 +8,7 @@ import pytest
 
 import games
 import solvers
-from benchmarks.growing.exact_play import main, play_exactly
+from benchmarks.growing.exact_play import play_exactly
 from benchmarks.growing.look_ahead import look_ahead
 from solvers.growing.states import StateAnswer
 from solvers.metrics.histories import minimax
@@ -44,7 +44,6 @@ def test_small_boards_of_connect_four():
 
 
 def test_who_looks_to_the_end_knows_the_values():
-  """And who looks a ply less does not; an end is worth less the later it comes."""
   exact = exact_values()
   late = exact.states[(exact.states > 0).sum(axis=1) == 6]
   values = [look_ahead(GAME, depth)(late) for depth in (3, 2, 0)]
@@ -74,9 +73,3 @@ def test_searches_that_move_first_lose_seldom():
   bad = play_exactly(GAME, exact.value_of, search=few, seat=0, number=16, network=contrary)
   assert bad.lost > good.lost
   assert bad.mistakes > good.mistakes
-
-
-@pytest.mark.slow
-def test_the_command_prints_a_line_for_each_seat(capsys):
-  main(games=2, simulations=(2,))
-  assert capsys.readouterr().out.count("exact_play") == 2

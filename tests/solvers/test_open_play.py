@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from games.poker.betting import CALL
+from games.poker import CALL
 from rebel_jax.evaluation.hands_evaluator import (
   HandsSearch,
   favourites,
@@ -18,10 +18,8 @@ from rebel_jax.evaluation.hands_evaluator import (
   show_down,
   sit_down,
 )
-from solvers.search.subgames import TemplateSubgames
-from solvers.sweeps import pairs
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.search import TemplateSubgames
+from solvers.sweeps import join_levels, make_problem, pairs
 
 HANDS, BATCHES = 512, 6
 ACTIONS = (CALL, CALL + 1, CALL + 2)  # the last two are the pot and all-in

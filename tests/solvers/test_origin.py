@@ -12,6 +12,7 @@ from rebel_jax import open_spiel
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
 from solvers.resolving import graft
 from tests.games.test_games import broken
+from tests.sentences import refused
 from tests.trees import uniform_policy
 
 # Equal shapes, actions and public states; only what a call of liar pays differs.
@@ -27,26 +28,25 @@ def solve_batch(game, trees):
   return solvers.solve_batch(trees, algorithm=algorithm, num_iterations=2, leaf_values=leaf_values)
 
 
-@pytest.mark.parametrize(
-  "use",
-  [
-    lambda game: solvers.exact_leaf_values(game).bind(CUT),
-    lambda game: solve_batch(game, games.stack_trees([CUT, CUT])),
-    lambda game: solvers.blueprint_values(game, TREE, UNIFORM, searcher=0),
-    lambda game: solvers.refine(game, TREE, UNIFORM, searcher=0, cut=3, num_iterations=2),
-    lambda game: open_spiel.to_tabular_policy(game, TREE, UNIFORM),
-    lambda game: play_match(
-      game,
-      lambda seed: PolicyPlayer(TREE, UNIFORM, seed=seed),
-      lambda seed: UniformPlayer(game, seed=seed),
-      num_games=4,
-    ),
-  ],
-  ids=["leaf values", "stacked", "blueprint", "refine", "to OpenSpiel", "match"],
+def play(game):
+  first, second = (
+    lambda seed: PolicyPlayer(TREE, UNIFORM, seed=seed),
+    lambda seed: UniformPlayer(game, seed=seed),
+  )
+  play_match(game, first, second, num_games=4)
+
+
+USES = (
+  lambda: solvers.exact_leaf_values(GAME).bind(CUT),
+  lambda: solve_batch(GAME, games.stack_trees([CUT, CUT])),
+  lambda: solvers.blueprint_values(GAME, TREE, UNIFORM, searcher=0),
+  lambda: solvers.refine(GAME, TREE, UNIFORM, searcher=0, cut=3, num_iterations=2),
+  lambda: open_spiel.to_tabular_policy(GAME, TREE, UNIFORM),
+  lambda: play(GAME),
 )
-def test_a_tree_of_another_game_of_the_same_shape_is_refused(use):
-  with pytest.raises(ValueError, match=r"tree is not of .*num_dice=1.*: its payoffs"):
-    use(GAME)
+test_a_tree_of_another_game_of_the_same_shape_is_refused = refused(
+  *((use, r"tree is not of .*num_dice=1.*: its payoffs") for use in USES)
+)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,6 @@ def test_sizes_of_bets_tell_games_apart(name, one, other):
 
 
 def test_what_is_made_of_a_tree_is_of_its_game():
-  """Places and promises of a game of the same shape."""
   own = games.build_public_tree(GAME)
   for call in (
     lambda: solvers.Placer(own).places(TREE),
@@ -91,15 +90,11 @@ def refine(tree, known):
   )
 
 
-def test_grafted_places_are_of_the_tree():
-  places = solvers.Placer(TREE).places(TREE)
-  np.testing.assert_array_equal(graft(TREE, UNIFORM, [(places, UNIFORM)]), UNIFORM)
-  for parts, message in (
-    ([(places + TREE.num_nodes, UNIFORM)], "parts=.* must hold integers from -1"),
-    ([(places, UNIFORM[1:])], "parts of shape"),
-  ):
-    with pytest.raises(ValueError, match=message):
-      graft(TREE, UNIFORM, parts)
+PLACES = solvers.Placer(TREE).places(TREE)
+test_grafted_places_are_of_the_tree = refused(
+  (lambda: graft(TREE, UNIFORM, [(PLACES + 999, UNIFORM)]), "parts=.* must hold integers from -1"),
+  (lambda: graft(TREE, UNIFORM, [(PLACES, UNIFORM[1:])]), "parts of shape"),
+)
 
 
 LARGE = {"flop_holdem", "no_limit_holdem"}  # no tree of them is made

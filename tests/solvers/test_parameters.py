@@ -44,7 +44,6 @@ def test_trees_of_a_family_are_those_of_the_game():
 
 
 def test_the_gradient_is_that_of_the_value(x64):
-  """Against the values of games on both sides; away from an equilibrium it is another."""
   _, _, trees = matrix_family(4, 0.5)
   algorithm = solvers.discounted_cfr()
 
@@ -99,7 +98,6 @@ def test_the_best_second_bet_of_leduc():
 
 
 def test_regrets_are_those_of_the_same_policies(x64):
-  """Plain numpy plays the same, and regrets of its policies at other payoffs are counted anew."""
   first, change, trees = matrix_family(5, 0.3)
   solved = contrib.solve_affine(trees, (0.0,), num_iterations=40, algorithm=AT_ONCE)
   usual = solvers.solve(trees.at((0.0,)), algorithm=AT_ONCE, num_iterations=40)

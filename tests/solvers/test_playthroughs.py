@@ -7,12 +7,11 @@ import pytest
 
 import games
 import solvers
+from solvers import LeafQuery
 from solvers.contrib.search_leaf_values import search_leaf_values
-from solvers.leaf_values import LeafQuery
-from solvers.search import playthroughs
+from solvers.search import find_subgames, make_searching_agent, playthroughs
 from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent
-from solvers.search.subgames import find_subgames, stack_subgames
+from solvers.search.subgames import stack_subgames
 from solvers.xla import Work
 
 PAYOFF = jnp.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])
@@ -37,10 +36,10 @@ def agent():
   return make_searching_agent(game, subgames, algorithm=solvers.linear_cfr(), leaf_values=answered)
 
 
-def play(agent, playthroughs, iterations, **options):
+def play(agent, playthroughs, iterations, params=None, **options):
   policy = searching_policy(
     agent,
-    params=None,
+    params=params,
     num_playthroughs=playthroughs,
     num_iterations=iterations,
     key=jax.random.key(0),
@@ -69,10 +68,7 @@ def test_searches_go_on_from_the_beliefs_of_averages_with_cfr_avg():
     algorithm=solvers.cfr_avg(solvers.linear_cfr(), sound=True),
     leaf_values=leaf_values,
   )
-  policy = searching_policy(
-    agent, params=params, num_playthroughs=2_048, num_iterations=512, key=jax.random.key(0)
-  )
-  assert float(solvers.exploitability(agent.tree, policy)) < 0.03
+  assert play(agent, 2_048, 512, params=params)[1] < 0.03
 
 
 def bids_differ(params, query):
@@ -91,14 +87,6 @@ def dice_agent():
     leaf_values=bids_differ,
     max_lanes=8,
   )
-
-
-def test_a_jitter_is_of_the_size_of_rounding():
-  beliefs = np.full((2, 6), 1 / 6, np.float32)
-  jitters = [playthroughs.jittered(beliefs, jax.random.key(i)) / beliefs - 1 for i in range(8)]
-  assert len({x.tobytes() for x in jitters}) == 8
-  assert 1e-7 < np.max(np.abs(jitters)) < 3e-7
-  assert playthroughs.jittered(beliefs, None) is beliefs
 
 
 def test_thinned_frontiers_have_the_same_sums():
@@ -143,53 +131,6 @@ def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
   assert (np.abs(full - policy).max() < 1e-6) == (shift == 0)
 
 
-# Theorem 3 with exact leaf values: safe search gets better with iterations, unsafe does not.
-
-
-class Search:
-  """An agent with exact leaf values, and how exploitable it is found to be."""
-
-  def __init__(self, name, depth, iterations_below, **parameters):
-    self.game = games.make(name, **parameters)
-    subgames = find_subgames(self.game, depth=depth)
-    leaf_values, self.params = search_leaf_values(
-      self.game, subgames, num_iterations=iterations_below
-    )
-    self.agent = make_searching_agent(
-      self.game, subgames, algorithm=solvers.linear_cfr(), leaf_values=leaf_values
-    )
-
-  def play(self, playthroughs, iterations, *, unsafe=False, seed=0):
-    policy = searching_policy(
-      self.agent,
-      params=self.params,
-      num_playthroughs=playthroughs,
-      num_iterations=iterations,
-      key=jax.random.key(seed),
-      unsafe=unsafe,
-    )
-    return policy, float(solvers.exploitability(self.agent.tree, policy))
-
-  def exploitability(self, *args, **options):
-    return self.play(*args, **options)[1]
-
-
-def assert_safe_search_is_safe(search, *, playthroughs, iterations, factor):
-  """Asserts that exploitability falls with both, and that unsafe search stays `factor` above.
-
-  Args:
-    search: the agent.
-    playthroughs: three numbers, rising.
-    iterations: two even numbers, rising.
-    factor: by which unsafe search is more exploitable after the same iterations.
-  """
-  by_playthroughs = [search.exploitability(n, iterations[1]) for n in playthroughs]
-  assert by_playthroughs[2] < by_playthroughs[1] / 1.2 < by_playthroughs[0] / 2
-  best = by_playthroughs[2]
-  assert best < search.exploitability(playthroughs[2], iterations[0]) / 1.5
-  assert search.exploitability(1, iterations[1], unsafe=True) > factor * best
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("name", "depth", "playthroughs", "iterations", "factor"),
@@ -200,20 +141,22 @@ def assert_safe_search_is_safe(search, *, playthroughs, iterations, factor):
     ("leduc_poker", 5, (1, 16, 512), (16, 64), 1.6),
   ],
 )
-def test_searches_below_one_another(name, depth, playthroughs, iterations, factor):
-  """Three searches below one another, and public cards."""
-  search = Search(name, depth, 64)
-  assert_safe_search_is_safe(
-    search, playthroughs=playthroughs, iterations=iterations, factor=factor
+def test_safe_search_gets_better_and_unsafe_does_not(name, depth, playthroughs, iterations, factor):
+  """Theorem 3 with exact leaf values: with playthroughs and iterations; unsafe stays above."""
+  game = games.make(name)
+  subgames = find_subgames(game, depth=depth)
+  leaf_values, params = search_leaf_values(game, subgames, num_iterations=64)
+  agent = make_searching_agent(
+    game, subgames, algorithm=solvers.linear_cfr(), leaf_values=leaf_values
   )
-
-
-# The oracle itself.
+  few, some, many = (play(agent, n, iterations[1], params=params)[1] for n in playthroughs)
+  assert many < some / 1.2 < few / 2
+  assert many < play(agent, playthroughs[2], iterations[0], params=params)[1] / 1.5
+  assert play(agent, 1, iterations[1], params=params, unsafe=True)[1] > factor * many
 
 
 @pytest.mark.parametrize("player", [1])
 def test_each_row_is_worth_what_its_subgame_is(player, x64):
-  """Rows of several subgames in one query, against each solved from the path that leads there."""
   game = games.make("kuhn_poker")
   subgames = find_subgames(game, depth=1)
   function, params = search_leaf_values(game, subgames, num_iterations=8)

@@ -5,9 +5,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import in_units
-from games.poker.abstraction import BetSizes
-from games.poker.holdem import CALL, FIRST_BET, FOLD
+from games.poker import CALL, FIRST_BET, FOLD, BetSizes, in_units
 
 pyspiel = pytest.importorskip("pyspiel")
 from open_spiel.python import policy as spiel_policy  # noqa: E402
@@ -111,8 +109,3 @@ def test_polar_range_against_bluff_catcher(polar_case, fraction):
   folding[history[(FIRST_BET, FOLD)]], folding[call] = 1.0, 0.0
   worse = in_units(game, solvers.exploitability(tree, folding, beliefs=beliefs))
   assert worse.pot > 0.05
-
-
-def test_units():
-  game = games.make("turn_endgame_holdem", pot=2_000, big_blind=100)
-  assert in_units(game, 10.0) == (10.0, 0.005, 100.0)

@@ -12,13 +12,8 @@ import games
 import solvers
 from games.pairs import compatible_mass
 from games.poker import Deck, evaluate
-from rebel_jax.training.self_play import Searched
-from rebel_jax.training.targets import value
 from solvers import tuning
-from solvers.search.batch import SearchResult
-from solvers.sweeps import showdowns
-from solvers.sweeps.levels import join_levels, split_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem, showdowns, split_levels
 from tests import harness
 from tests.trees import random_policy, without_hands
 
@@ -163,23 +158,3 @@ def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
   beliefs[0, blocked] = 1
   with pytest.raises(ValueError, match=f"player 0's infostate {blocked} weight, which the rules"):
     solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs)
-  with pytest.raises(ValueError, match="beliefs of shape"):
-    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs[:, 1:])
-
-
-def test_training_examples_mask_hands_that_the_other_blocks():
-  """Where the other can only hold one hand, no hand that shares a card with it is an example."""
-  game = games.make("small_holdem", ranks="QKA", suits="sh", stack=200)
-  beliefs = np.full((1, 2, game.num_infostates), 1 / game.num_infostates, np.float32)
-  beliefs[0, 1] = np.eye(game.num_infostates)[4]
-  masks = []
-  for each in (game, without_hands(game)):
-    tree = games.build_public_tree(each)
-    trees = games.stack_trees([tree])
-    found = SearchResult(jnp.zeros(beliefs.shape), (), (), jnp.zeros(0), jnp.zeros(()))
-    searched = Searched(trees, None, jnp.asarray(beliefs), jnp.ones(1, bool), None, found)
-    masks.append(np.asarray(value.make_examples(None, searched)[0].mask))
-  np.testing.assert_array_equal(masks[0], masks[1])
-  shares = (game.hole_cards[:, :, None] == game.hole_cards[4]).any(axis=(1, 2))
-  np.testing.assert_array_equal(masks[0][0], ~shares)
-  assert masks[0][1].all()

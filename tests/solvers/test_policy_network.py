@@ -1,23 +1,15 @@
 """Policy networks in search: what they are asked, what they learn from, where they start search."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
-from rebel_jax.config.config import Config
-from rebel_jax.networks.value import PolicyNetwork, ValueNetwork
-from rebel_jax.training.self_play import Searched
-from rebel_jax.training.targets import policy
-from rebel_jax.training.targets.target import Learner, Networks
-from solvers.search.batch import node_beliefs, sample_stop
-from solvers.search.starts import policy_from_network, policy_targets
-from solvers.search.subgames import find_subgames, stack_subgames
-from solvers.sweeps.levels import join_levels, split_levels
-from solvers.sweeps.problem import make_problem
+from solvers.search import find_subgames, node_beliefs, policy_targets, sample_stop
+from solvers.search.starts import policy_from_network
+from solvers.search.subgames import stack_subgames
+from solvers.sweeps import join_levels, make_problem, split_levels
 
 RIVER = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs", pot=200, stack=400, bets=[1.0])
 GAMES = {
@@ -82,7 +74,6 @@ class Recall:
 
 @pytest.mark.parametrize("name", ["river", pytest.param("leduc_poker", marks=pytest.mark.slow)])
 def test_targets_are_the_questions_and_the_right_answers(name, x64):
-  """Each decision with the PBS that the policy leads to, the mover's beliefs first."""
   case = Case(name)
   num_actions = case.game.num_player_actions
   targets = jax.jit(policy_targets, static_argnums=3)(
@@ -123,7 +114,6 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
 
 
 def test_targets_ask_what_search_will_ask(x64):
-  """The beliefs on the way down a network's policy are those of its targets."""
   case = Case("river")
   network = case.recall(case.policy)
   arguments = (case.problem, case.features)
@@ -149,38 +139,3 @@ def test_stops_are_drawn_as_if_the_warm_start_had_been_searched():
   np.testing.assert_allclose(share, np.arange(16, 20) / np.arange(16, 20).sum(), atol=0.01)
   cold = np.asarray(sample_stop(jax.random.key(0), (40_000,), 8, 1.0))
   assert np.abs(np.bincount(cold, minlength=4) / len(cold) - share).max() > 0.1
-
-
-def test_the_learner_fits_a_known_policy():
-  case = Case("kuhn_poker")
-  num_actions, h = case.game.num_player_actions, case.game.num_infostates
-  trunk = ValueNetwork(num_infostates=num_actions * h, hidden_layers=1, width=64)
-  network = PolicyNetwork(trunk, num_actions)
-  table, active = case.table, jnp.ones(1, bool)
-  average = tuple(level[None] for level in case.policy)
-  searched = Searched(table.trees, table.node_features, case.beliefs[None], active, average, None)
-  # One operation at a time compiles many times as long.
-  make_examples = jax.jit(functools.partial(policy.make_examples, network))
-  found, valid = make_examples(searched)
-  assert not make_examples(searched._replace(active=~active))[1].any()
-  examples = jax.tree.map(lambda x: x[np.asarray(valid)], found)
-  assert examples.policy.dtype == jnp.uint8
-  learner = Learner("adam", 3e-3, 0, 300, len(examples.policy))
-  target = policy.make_target(Config(), case.game, Networks(trunk, network, None), learner)
-  params = jax.jit(target.init)(jax.random.key(0))
-  state, losses = learner.optimizer().init(params), []
-  update = jax.jit(target.update)
-  for _ in range(300):
-    params, state, stats = update(params, state, examples)
-    losses.append(float(stats.loss))
-  assert losses[-1] < 1e-3 < 0.1 < losses[0]
-  answer = np.asarray(jax.jit(network.apply)(params, *examples[:3]))
-  legal = np.asarray(examples.legal)
-  assert not answer[legal == 0].any()
-  np.testing.assert_allclose(answer.sum(axis=1), 1.0, atol=1e-5)
-  # A target that says nothing about an infostate is not learned from.
-  blank = examples._replace(policy=examples.policy.at[:, :, 0].set(0))
-  gradient = jax.jit(jax.grad(target.loss))(params, blank)
-  out = gradient["params"]["trunk"]["out"]["bias"].reshape(num_actions, h)
-  assert not np.asarray(out)[:, 0].any()
-  assert np.asarray(out)[:, 1].any()

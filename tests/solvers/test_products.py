@@ -83,8 +83,8 @@ PROGRAMS = {
   "resolve": lambda: resolve(solvers.Resolve(0)),
   "maxmargin": lambda: resolve(solvers.Maxmargin(1)),
   "continual_resolve": lambda: resolve(solvers.ContinualResolve(0)),
-  "distributional": lambda: resolve(solvers.Distributional(0)),
-  "distributional_by_matching": lambda: resolve(solvers.Distributional(1, softmax=False)),
+  "distributional": lambda: resolve(solvers.contrib.Distributional(0)),
+  "distributional_by_matching": lambda: resolve(solvers.contrib.Distributional(1, softmax=False)),
   "large_tables": lambda: solve(games.build_public_tree(DICE, depth=2), CFR),
   "hole_cards": lambda: solve(games.build_public_tree(RIVER), CFR),
   "hidden_moves": lambda: solve(games.build_public_tree(games.make("rock_paper_scissors")), CFR),
@@ -93,6 +93,7 @@ PROGRAMS = {
   "growing": grow,
   "inserted": lambda: insert(games.make("go", size=2, komi=0.5)),
   "dealing": draw,
+  "inserted_hidden": lambda: insert(games.RockPaperScissors()),
 }
 # The others' tables are small: each product is a sum.
 WITH_PRODUCTS = {
@@ -105,11 +106,6 @@ def test_every_kind_of_program(name):
   found = products(*PROGRAMS[name]())
   assert bool(found) == (name in WITH_PRODUCTS)
   assert not [x for x in found if is_rounded(x)]
-
-
-def test_hidden_moves_of_an_inserted_tree():
-  """Theirs are sums."""
-  assert not products(*insert(games.RockPaperScissors()))
 
 
 def test_control_a_product_that_asks_for_nothing():
@@ -144,7 +140,6 @@ TRAINED = {
   "name", [pytest.param(x, marks=[pytest.mark.slow] * (x != "kuhn_poker")) for x in TRAINED]
 )
 def test_a_step_of_training(name, monkeypatch):
-  """With a network in float32: search, sampling, values of inner nodes, examples, learning."""
   if name == "chains":
     monkeypatch.setattr(games.KuhnPoker, "written", False)
 

@@ -21,10 +21,7 @@ def test_a_skip_of_theorem_7_changes_no_positive_regret(x64):
 
   @harness.fast_to_compile
   def go(state, node, hand, length, number):
-    """Goes on for `number` of both; player 0 skips a first move for `length`.
-
-    Returns the state, and positive regrets where they are not below the move.
-    """
+    """Goes on for `number` of both; player 0 skips a first move for `length`."""
 
     def at_move(value):
       return (nothing[0], nothing[1].at[node, hand].set(value), *nothing[2:])
@@ -57,7 +54,6 @@ def test_a_skip_of_theorem_7_changes_no_positive_regret(x64):
 
 @pytest.mark.slow
 def test_best_responses_prune_what_is_not_played(x64):
-  """CFR with pruned moves solves the game still, by fewer visits; Leduc's moves keep half."""
   tree = games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3))
   problem, one = make_problem(tree, tree.prior), pruning.Sums
   bounds = [pruning.regret_bounds(problem, p) for p in (0, 1)]

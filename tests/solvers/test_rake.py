@@ -23,10 +23,7 @@ def make(board, deals, rake=RAKE):
 
 
 def won(game, state, player):
-  """Returns what `player` wins with each hand from each of the other's: `[H, H]`.
-
-  Zero for pairs that share cards with each other or the board.
-  """
+  """Returns what `player` wins with each hand from each of the other's: `[H, H]`."""
   paid = state[[betting.PAID_0, betting.PAID_1]].min()
   pot = 2 * paid - min(RAKE * 2 * paid, CAP)
   board, cards = game.on_board(state[None])[0], game.hole_cards

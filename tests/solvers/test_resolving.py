@@ -8,7 +8,8 @@ import pytest
 
 import games
 import solvers
-from solvers import Distributional, Maxmargin, Resolve
+from solvers import Maxmargin, Resolve
+from solvers.contrib import Distributional
 from tests.random_game import RandomGame
 from tests.trees import children_of, random_policy
 
@@ -153,7 +154,6 @@ def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
   ],
 )
 def test_safe_methods_are_no_worse_than_the_blueprint(case, searcher, kind, x64):
-  """All subgames of a cut are refined at once; what is left over is the solver's error."""
   gadget = Resolve(searcher) if kind == "resolve" else Maxmargin(searcher)
   for blueprint in ("random", "16", "240"):
     found = change(case, searcher, blueprint, gadget, gifts=float(kind == "reach"))
@@ -218,7 +218,6 @@ def test_margins_are_taken_off_the_exploitability(case, x64):
 
 
 def test_values_are_those_of_a_best_response_in_the_subgame(x64):
-  """Counterfactual best-response values of every node, each asked of its own subtree."""
   (game, _), tree = CASES["random"], tree_of("random")
   policy, _ = blueprint_of("random", "random")
   placer = solvers.Placer(tree)

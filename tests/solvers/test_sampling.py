@@ -15,7 +15,7 @@ import solvers
 from benchmarks.studies import large_dice
 from games.poker.lines import make_lines
 from solvers import solve_boards, tuning
-from solvers.contrib import TreeStrategy
+from solvers.contrib import TreeStrategy, local_response
 from solvers.contrib.sampling.mccfr import MCCFR, solve_sampled
 from solvers.contrib.sampling.public_chance import (
   SampledBoards,
@@ -25,7 +25,6 @@ from solvers.contrib.sampling.public_chance import (
 )
 from solvers.contrib.sampling.strategy import WalkedStrategy
 from solvers.contrib.sampling.traversal import make_sampler, table_policy, traverse
-from solvers.metrics import local_response
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import AXIS, make_parted_problem
 from solvers.sweeps.problem import choose, make_problem
@@ -135,7 +134,6 @@ def test_runs_are_those_of_open_spiel(explore, x64):
 
 @pytest.mark.slow
 def test_sampled_deals_have_the_mean_of_cfr(x64):
-  """Over all deals of Leduc, where each outcome of chance weighs one over its probability."""
   tree = games.build_public_tree(games.make("leduc_poker"))
   trees, places = deals_of(tree)
   assert places.shape == (6, 90)
@@ -193,7 +191,6 @@ def test_sampled_boards_have_the_mean_of_all(x64, monkeypatch):
 
 
 def test_other_seeds_are_no_other_programs(monkeypatch):
-  """Of lines, whose programs take seconds to compile."""
   monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=1_000))
   lines, _ = make_lines(test_lines.make("TsJh9hAs", test_lines.APART))
   with quickly():
@@ -232,6 +229,10 @@ def added(sampler, algorithm, state, keys):
 def test_periods_weigh_updates(learned, x64):
   sampler, algorithm, run = learned
   assert run.nodes == int(run.state.periods) * 1_000 + int(run.state.nodes) > 4_000
+  settings = {"num_iterations": 200, "key": jax.random.key(1), "algorithm": algorithm}
+  start = jax.tree.map(jnp.copy, run.state)
+  assert solve_sampled(sampler, state=start, **settings).nodes > run.nodes
+  assert start.regret.is_deleted()  # tables are not copied
   keys = jax.random.split(jax.random.key(1), 20)
   once, often = (
     added(sampler, algorithm, run.state._replace(periods=jnp.int32(n)), keys) for n in (0, 6)
@@ -263,7 +264,6 @@ def test_learned_baselines_leave_the_mean_and_take_variance(learned, x64):
 
 
 def test_deals_side_by_side_add_up(learned, x64):
-  """An update of many deals adds as many times the mean, and counts their nodes."""
   sampler, algorithm, run = learned
   state = run.state._replace(periods=jnp.int32(0))
   keys = jax.random.split(jax.random.key(3), 4_000)
@@ -278,7 +278,6 @@ def test_deals_side_by_side_add_up(learned, x64):
 
 
 def test_nodes_beyond_the_width_are_kept_fairly(x64):
-  """Where a level keeps one node of two, the mean is CFR's still."""
   tree = games.build_public_tree(games.make("kuhn_poker"))
   sampler, table = make_sampler(tree, width=1), eighths(tree, np.random.default_rng(0))
   exact, value = exact_regrets(tree, table, 0)

@@ -8,6 +8,7 @@ import games
 import solvers
 from solvers.sweeps import pairs
 from tests import harness
+from tests.sentences import refused
 
 ITERATIONS = 16
 LEDUC_ROOTS = ((1, 1, 3), (1, 1, 5), (1, 1, 8), (1, 1, 3, 2))
@@ -32,16 +33,23 @@ def worst(batch, singles):
   return max(jax.tree.leaves(differences))
 
 
-@pytest.mark.parametrize(("size", "batch_size"), [(1, 4), (5, 1), (7, 3), (6, None)])
-def test_one_tree_at_many_beliefs(size, batch_size, x64):
+@pytest.mark.parametrize(
+  ("size", "batch_size", "starts"), [(1, 4, False), (5, 1, False), (7, 3, True), (6, None, False)]
+)
+def test_one_tree_at_many_beliefs_and_first_policies(size, batch_size, starts, x64):
   _, tree = kuhn()
-  beliefs = beliefs_for(tree, size)
-  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": ITERATIONS}
-  batch = solvers.solve_batch(tree, beliefs=beliefs, batch_size=batch_size, **settings)
-  singles = [solvers.solve(tree, beliefs=b, **settings) for b in beliefs]
+  beliefs, algorithm = beliefs_for(tree, size), solvers.linear_cfr()
+  settings, policies = {"algorithm": algorithm, "num_iterations": ITERATIONS}, [None] * size
+  if starts:
+    policies = solvers.solve_batch(tree, beliefs=beliefs, **settings).average_policy
+    settings["algorithm"] = solvers.warm_started(algorithm)
+  first = {"initial_policy": policies} if starts else {}
+  batch = solvers.solve_batch(tree, beliefs=beliefs, batch_size=batch_size, **first, **settings)
+  singles = [
+    solvers.solve(tree, beliefs=b, initial_policy=p, **settings) for b, p in zip(beliefs, policies)
+  ]
   assert worst(batch, singles) < 1e-12
-  # The control: subgames that took one another's place would be noticed.
-  if size > 1:
+  if size > 1:  # control: subgames that took one another's place would be noticed
     assert worst(batch, singles[::-1]) > 1e-3
 
 
@@ -50,7 +58,6 @@ def test_one_tree_at_many_beliefs(size, batch_size, x64):
   [(LEDUC_ROOTS[1:], 0), pytest.param(LEDUC_ROOTS[:3], 8192, marks=pytest.mark.slow)],
 )
 def test_stacked_trees(roots, small_level, x64, monkeypatch):
-  """Trees of one shape and of several, with payoffs taken node by node and run by run."""
   monkeypatch.setattr(pairs, "_SMALL_LEVEL", small_level)
   jax.clear_caches()
   game = games.make("leduc_poker")
@@ -64,109 +71,40 @@ def test_stacked_trees(roots, small_level, x64, monkeypatch):
   jax.clear_caches()
 
 
-def test_leaf_values_see_each_subgame_of_a_batch(x64):
-  """Shared params, features of stacked trees, and pieces that do not divide the batch."""
-  game = games.make("liars_dice", num_dice=1, num_faces=2)
-  trees = [games.build_public_tree(game, root=root, depth=2) for root in ((), (1,), (1,))]
-  stacked = games.stack_trees(trees)
-
-  def leaf_values(params, query):
-    return (query.features @ params)[:, None] * query.beliefs[:, query.traverser]
-
-  params = np.linspace(-1, 1, stacked.leaf_features.shape[-1])
-  settings = {
-    "algorithm": solvers.linear_cfr(),
-    "num_iterations": ITERATIONS,
-    "leaf_values": leaf_values,
-    "params": params,
-  }
-  batch = solvers.solve_batch(stacked, batch_size=2, **settings)
-  singles = [solvers.solve(tree, **settings) for tree in trees]
-  np.testing.assert_allclose(
-    batch.root_values, np.stack([s.root_values for s in singles]), rtol=0, atol=1e-12
-  )
-  other = solvers.solve_batch(stacked, batch_size=2, **{**settings, "params": -params})
-  assert np.abs(other.root_values - batch.root_values).max() > 1e-2
+def of_features(params, query):
+  return (query.features @ params)[:, None] * query.beliefs[:, query.traverser]
 
 
-def test_the_oracle_answers_a_batch(x64):
-  game = games.make("kuhn_poker")
-  trees = [games.build_public_tree(game, root=root, depth=1) for root in ((), (0,))]
-  oracle = solvers.exact_leaf_values(game, num_iterations=ITERATIONS)
-  settings = {
-    "algorithm": solvers.linear_cfr(),
-    "num_iterations": ITERATIONS,
-    "leaf_values": oracle,
-  }
-  beliefs = beliefs_for(trees[0], 2)
-  batch = solvers.solve_batch(games.stack_trees(trees), beliefs=beliefs, **settings)
+@pytest.mark.parametrize("oracle", [False, True])
+def test_leaf_values_see_each_subgame_of_a_batch(oracle, x64):
+  game = games.make("kuhn_poker") if oracle else games.make("liars_dice", num_dice=1, num_faces=2)
+  roots = ((), (0,)) if oracle else ((), (1,), (1,))
+  trees = [games.build_public_tree(game, root=root, depth=2 - oracle) for root in roots]
+  stacked, beliefs = games.stack_trees(trees), beliefs_for(trees[0], len(trees))
+  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": ITERATIONS}
+  if oracle:
+    settings["leaf_values"] = solvers.exact_leaf_values(game, num_iterations=ITERATIONS)
+  else:
+    params = np.linspace(-1, 1, stacked.leaf_features.shape[-1])
+    settings |= {"leaf_values": of_features, "params": params}
+  batch = solvers.solve_batch(stacked, beliefs=beliefs, batch_size=2, **settings)
   singles = [solvers.solve(tree, beliefs=b, **settings) for tree, b in zip(trees, beliefs)]
-  values = np.stack([s.root_values for s in singles])
+  values = np.stack([single.root_values for single in singles])
   np.testing.assert_allclose(batch.root_values, values, rtol=0, atol=1e-12)
   assert np.abs(values - values[::-1]).max() > 1e-2
 
 
-def test_initial_policies_are_each_subgame_s_own(x64):
-  _, tree = kuhn()
-  beliefs = beliefs_for(tree, 3)
-  start = solvers.solve_batch(
-    tree, beliefs=beliefs, algorithm=solvers.linear_cfr(), num_iterations=64
-  ).average_policy
-  settings = {
-    "algorithm": solvers.warm_started(solvers.linear_cfr()),
-    "num_iterations": ITERATIONS,
-  }
-  batch = solvers.solve_batch(tree, beliefs=beliefs, initial_policy=start, batch_size=2, **settings)
-  singles = [
-    solvers.solve(tree, beliefs=b, initial_policy=p, **settings) for b, p in zip(beliefs, start)
-  ]
-  assert worst(batch, singles) < 1e-12
-  assert worst(batch, singles[::-1]) > 1e-3
+def solve_two(tree=None, change=lambda b: {}):
+  tree = kuhn()[1] if tree is None else tree
+  given = {"beliefs": beliefs_for(kuhn()[1], 2)}
+  given |= change(given["beliefs"])
+  solvers.solve_batch(tree, algorithm=solvers.linear_cfr(), num_iterations=2, **given)
 
 
-def test_works_under_jit_and_vmap(x64):
-  _, tree = kuhn()
-  beliefs = beliefs_for(tree, 6)
-  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": ITERATIONS, "batch_size": 2}
-  plain = solvers.solve_batch(tree, beliefs=beliefs, **settings)
-
-  @jax.jit
-  def jitted(tree, beliefs):
-    return solvers.solve_batch(tree, beliefs=beliefs, **settings)
-
-  np.testing.assert_allclose(jitted(tree, beliefs).root_values, plain.root_values, atol=1e-12)
-  mapped = jax.vmap(lambda b: solvers.solve_batch(tree, beliefs=b, **settings))
-  np.testing.assert_allclose(
-    mapped(beliefs.reshape(2, 3, 2, -1)).root_values.reshape(6, 2, -1),
-    plain.root_values,
-    atol=1e-12,
-  )
-
-
-def stack_of(tree, size):
-  return games.stack_trees([tree] * size)
-
-
-MISTAKES = {
-  "no beliefs": (lambda tree, b: {"beliefs": None}, "beliefs=None"),
-  "one subgame's beliefs": (lambda tree, b: {"beliefs": b[0]}, r"\(2, 3\).*\(B, P, H\)"),
-  "not a distribution": (lambda tree, b: {"beliefs": b * [[[1.0]], [[2.0]]]}, "subgame 1: beliefs"),
-  "policy of one": (lambda tree, b: {"initial_policy": np.ones((9, 3))}, r"\(B, N, H\)"),
-  "three trees": (lambda tree, b: {"trees": stack_of(tree, 3)}, "2 subgames, but trees for 3"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_are_named(mistake):
-  change, message = MISTAKES[mistake]
-  _, tree = kuhn()
-  beliefs = beliefs_for(tree, 2)
-  arguments = {
-    "trees": tree,
-    "algorithm": solvers.linear_cfr(),
-    "num_iterations": 2,
-    "beliefs": beliefs,
-    **change(tree, beliefs),
-  }
-  with pytest.raises(ValueError, match=message):
-    solvers.solve_batch(arguments.pop("trees"), **arguments)
+test_mistakes_are_named = refused(
+  (lambda: solve_two(change=lambda b: {"beliefs": None}), "beliefs=None"),
+  (lambda: solve_two(change=lambda b: {"beliefs": b[0]}), r"\(2, 3\).*\(B, P, H\)"),
+  (lambda: solve_two(change=lambda b: {"beliefs": b * [[[1]], [[2]]]}), "subgame 1: beliefs"),
+  (lambda: solve_two(change=lambda b: {"initial_policy": np.ones((9, 3))}), r"\(B, N, H\)"),
+  (lambda: solve_two(games.stack_trees([kuhn()[1]] * 3)), "2 subgames, but trees for 3"),
+)

@@ -8,8 +8,7 @@ import pytest
 
 import games
 from solvers.contrib.substitute_start import substitute_values
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps import join_levels, make_problem
 from tests import harness
 
 
@@ -35,10 +34,7 @@ def _below(values, norm):
 
 
 def substitute_regrets(matrix, averages, iterations, share=None):
-  """Returns sums of regret by substitute values (thesis, section 3.2.4), in closed form.
-
-  `share` is lambda; None for the least that lets both be worth no more than zero together.
-  """
+  """Returns sums of regret by substitute values (thesis, section 3.2.4), in closed form."""
   rows, columns = averages
   moves = matrix @ columns, -(rows @ matrix)
   most = np.sqrt(len(rows) * (matrix.max() - matrix.min()) ** 2 / iterations)
@@ -60,7 +56,6 @@ def _values(tree, policy, iterations):
 
 
 def test_substitutes_of_matrices_are_those_in_closed_form(x64):
-  """The solver's, on trees, against sorted values of moves."""
   matrix = np.random.default_rng(0).uniform(-1, 1, (30, 30))
   tree = games.build_public_tree(games.make("matrix_game", payoffs=matrix.tolist()))
   payoffs = np.zeros(tree.payoffs.shape)
@@ -82,10 +77,7 @@ def test_substitutes_of_matrices_are_those_in_closed_form(x64):
 
 @pytest.mark.parametrize("name", harness.slow(["kuhn_poker", "leduc_poker"], "leduc_poker"))
 def test_theorem_6(name, x64):
-  """Its two conditions: no choice keeps more regret than (3.6) allows, v_0 + v_1 <= 0.
-
-  `pi_-i(I)` and `L(I)` are found here anew, by a walk over the public tree and pairs of cards.
-  """
+  """Its two conditions: no choice keeps more regret than (3.6) allows, v_0 + v_1 <= 0."""
   iterations = 2
   tree = games.build_public_tree(games.make(name))
 

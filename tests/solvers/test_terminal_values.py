@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import games
-from games.public_tree import TreeStructure
-from solvers.sweeps import levels, pairs
-from solvers.sweeps.problem import make_problem
+from games import TreeStructure
+from solvers.sweeps import levels, make_problem, pairs
 
 TREES = {
   "liars_dice": games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3)),
@@ -71,9 +70,6 @@ def test_every_route_gives_the_product_of_each_node(name, route, player, x64, mo
   # The control: the other player's values, or another node's table, would be noticed.
   assert np.abs(ours(tree, reach, beliefs, 1 - player) - wanted).max() > 1e-3
   assert np.abs(wanted - np.roll(wanted, 1, axis=0)).max() > 1e-3
-
-
-# Sums over infostates that come from the same one: two ways to add, and where they are needed.
 
 
 @pytest.mark.parametrize("maximum", [False, True])

@@ -98,7 +98,6 @@ def test_closures_of_one_program_share_it(compiled):
 
 
 def test_a_closure_is_asked_with_and_without_beliefs_of_values():
-  """Sound CFR-AVG's search asks at two beliefs, its root values at one."""
   sound, steps = solvers.cfr_avg(LINEAR, sound=True), np.linspace(-1, 1, CUT.num_infostates)
 
   def leaf_values(scale, query):
@@ -112,17 +111,6 @@ def test_a_closure_is_asked_with_and_without_beliefs_of_values():
   # Inside of `jit` parameters are traced: the closure itself is called.
   np.testing.assert_allclose(values(jnp.asarray(2.0)), jax.jit(values)(2.0), atol=1e-6)
   assert np.abs(values(jnp.asarray(2.0)) - jax.jit(values)(1.0)).max() > 0.01
-
-
-def test_a_closure_over_what_is_traced_still_works():
-  params = {"w": jnp.linspace(-1, 1, CUT.leaf_features.shape[-1])}
-  outside = solve(8, CUT, leaf_values=made_anew(1.0), params=params).root_values
-
-  @jax.jit
-  def inside(scale):
-    return solve(8, CUT, leaf_values=made_anew(scale), params=params).root_values
-
-  np.testing.assert_allclose(inside(1.0), outside, atol=1e-6)
 
 
 MEASURES = {
@@ -172,16 +160,12 @@ def test_measures_of_stacked_trees_at_beliefs():
     solvers.exploitability(stack, wrong[:2])
 
 
-def test_trees_are_taken_from_a_stack():
-  trees = [games.build_public_tree(GAME, root=root) for root in ((0,), (1,))]
-  stack = games.stack_trees(trees)
-  values = [solve(8, games.take(stack, i)).root_values for i in (0, 1)]
-  traced = jax.jit(lambda i: solve(8, games.take(stack, i)).root_values)
-  np.testing.assert_allclose(traced(jnp.int32(1)), values[1], atol=1e-6)
-  back = games.take(stack, np.array([1, 0]))
-  assert games.take(stack, []).prior.shape[0] == 0
-  batch = solvers.solve_batch(back, algorithm=LINEAR, num_iterations=8).root_values
-  np.testing.assert_allclose(batch, np.stack(values[::-1]), atol=1e-6)
-  assert np.abs(values[0] - values[1]).max() > 0.1
-  with pytest.raises(ValueError, match="one tree"):
-    games.take(TREE, 0)
+def test_a_closure_over_what_is_traced_still_works():
+  params = {"w": jnp.linspace(-1, 1, CUT.leaf_features.shape[-1])}
+  outside = solve(8, CUT, leaf_values=made_anew(1.0), params=params).root_values
+
+  @jax.jit
+  def inside(scale):
+    return solve(8, CUT, leaf_values=made_anew(scale), params=params).root_values
+
+  np.testing.assert_allclose(inside(1.0), outside, atol=1e-6)

@@ -1,23 +1,13 @@
-"""Warm starting (ReBeL, appendix J) against an independent computation over histories, in float64.
-
-The appendix: an exact best response to the policy gives instantaneous regrets at each infostate,
-which count 15 times; the average holds the policy as if it had been played for the first 15
-iterations; CFR goes on as if these had passed.
-"""
-
-import functools
+"""Warm starting (ReBeL, appendix J) against a computation over histories, in float64."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 
 import games
 import solvers
 from solvers.algorithms.wrappers import WarmStarted
-from solvers.sweeps.levels import join_levels, split_levels
-from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness
 from tests.solvers.test_cfr import matrix_values, scene
 
@@ -25,34 +15,6 @@ ITERATIONS = 15
 NUM_UPDATES = 6
 TOLERANCE = 1e-9
 ALGORITHMS = {"vanilla": solvers.vanilla_cfr(), "linear": solvers.linear_cfr()}
-
-
-@functools.partial(harness.fast_to_compile, static_argnames=("algorithm", "leaf_values"))
-def warm_iterates(tree, beliefs, policy, params, *, algorithm, leaf_values):
-  """Returns current and average policies `[1 + NUM_UPDATES // 2, N, H]`, first after the start."""
-  tree = jax.tree.map(jnp.asarray, tree)
-  problem = make_problem(tree, beliefs)
-  state = algorithm.init(problem, split_levels(tree, policy))
-
-  def values(state, player):
-    if not tree.depth_limited:
-      return None
-    return leaf_values(params, algorithm.leaf_query(problem, state, player))
-
-  answers = [values(state, player) for player in algorithm.primed]
-  for player, answer in zip(algorithm.primed, answers):
-    state = algorithm.prime(problem, state, answer, player)
-
-  def step(state, _):
-    policies = (
-      algorithm.current_policy(problem, state),
-      algorithm.average_policy(problem, state),
-    )
-    for player in (0, 1):
-      state, _ = algorithm.update(problem, state, values(state, player), player)
-    return state, tuple(map(join_levels, policies))
-
-  return lax.scan(step, state, length=1 + NUM_UPDATES // 2)[1]
 
 
 def regrets_of(referee, policy, player):
@@ -87,10 +49,7 @@ def matched(sums):
 
 
 def expected_steps(referee, start, power):
-  """Yields the policy and the average after the warm start and after each pair of updates.
-
-  Regrets of iteration k weigh `k ** power`, the policy after k updates `(k + 1) ** power`.
-  """
+  """Yields the policy and the average after the warm start and after each pair of updates."""
   weight = sum(k**power for k in range(1, ITERATIONS + 1))
   regrets = {}
   for player in (0, 1):
@@ -145,9 +104,8 @@ def errors(name, algorithm, power):
   tree, edges, params, beliefs, referee = SCENES[name]()
   start = referee.random(np.random.default_rng(5))
   array = brute_force.to_array(tree, start)
-  found = warm_iterates(
-    tree, beliefs, array, params, algorithm=algorithm, leaf_values=matrix_values
-  )
+  how = {"algorithm": algorithm, "leaf_values": matrix_values, "pairs": 1 + NUM_UPDATES // 2}
+  found = harness.iterates(tree, beliefs, params, array, **how)
   steps = expected_steps(referee, start, power)
   return np.max(
     [
@@ -182,7 +140,6 @@ class StartsAtOne(WarmStarted):
 
 
 def test_control_a_mistake_is_seen(x64):
-  """Mistakes show in the (current policies, average policies)."""
   right = solvers.linear_cfr()
   once = SeedsRegretsOnly(right.rule, right.averaging)
   assert errors("kuhn", solvers.warm_started(once), 1)[1] > 1e-3

@@ -4,12 +4,6 @@ from games.poker.lines.lines import Follower, LineMap, Lines, expand_policy, mak
 from games.poker.lines.rounding import round_up, shape_of, share_shapes
 
 __all__ = [
-  "Follower",
-  "LineMap",
-  "Lines",
-  "expand_policy",
-  "make_lines",
-  "round_up",
-  "shape_of",
+  "Follower", "LineMap", "Lines", "expand_policy", "make_lines", "round_up", "shape_of",
   "share_shapes",
-]
+]  # fmt: skip

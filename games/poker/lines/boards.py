@@ -18,18 +18,14 @@ NONE = -1
 
 
 class Boards(NamedTuple):
-  """The boards of a round of betting that stand for all.
+  """The boards of a round of betting that stand for all."""
 
-  Attributes:
-    cards: `[B, k]` what was dealt since the start.
-    keep: for each board the permutations `[S]` that leave it as it is, by number.
-    child: `[B, num_cards]` the board of the next round after a card, or one that stands for it.
-    by: `[B, num_cards]` the permutation that takes that board to the one that stands for it.
-  """
-
-  cards: np.ndarray
+  cards: np.ndarray  # [B, k] what was dealt since the start
+  # for each board the permutations [S] that leave it as it is, by number
   keep: tuple[np.ndarray, ...]
+  # [B, num_cards] the board of the next round after a card, or one that stands for it
   child: np.ndarray
+  # [B, num_cards] the permutation that takes that board to the one that stands for it
   by: np.ndarray
 
   @property
@@ -41,11 +37,10 @@ class Boards(NamedTuple):
 
 
 def enumerate_boards(game: Holdem, alike: "Alike") -> list[Boards]:
-  """Returns the boards of each round of betting.
-
-  Of the cards that permutations take to each other, those that leave the board before as it is, the
-  lowest is dealt. Boards that the same permutations leave alone follow each other, most first.
-  """
+  """Returns the boards of each round of betting, by the permutations that leave them alone."""
+  # Of the cards that permutations take to each other, those that leave the board before as it is,
+  # the lowest is dealt. Boards that the same permutations leave alone follow each other, most
+  # first.
   number, permutations = game.deck.num_cards, alike.permutations
   cards, keep = np.zeros((1, 0), int), [np.arange(len(permutations))]
   rounds = []
@@ -83,22 +78,15 @@ def moved_hands(game: Holdem, permutations: np.ndarray) -> np.ndarray:
 
 
 class Classes(NamedTuple):
-  """One player's hands on the boards of a round, one for all that suits take to each other.
+  """One player's hands on the boards of a round, one for all that suits take to each other."""
 
-  A column is a board and a class of hands on it. Those of a board follow each other, and boards of
-  a group have the same list of classes, cards dealt or not.
+  # A column is a board and a class of hands on it. Those of a board follow each other, and boards
+  # of a group have the same list of classes, cards dealt or not.
 
-  Attributes:
-    lists: for each group, the lowest hand of each class, `[J]`.
-    hand: `[W]` a hand of each column; -1 where all of its class hold a card of the board.
-    column: `[B, H]` the column of each hand on each board; -1 if it cannot be held.
-    starts: `[B]` the first column of each board.
-  """
-
-  lists: tuple[np.ndarray, ...]
-  hand: np.ndarray
-  column: np.ndarray
-  starts: np.ndarray
+  lists: tuple[np.ndarray, ...]  # for each group, the lowest hand of each class, [J]
+  hand: np.ndarray  # [W] a hand of each column; -1 where all of its class hold a card of the board
+  column: np.ndarray  # [B, H] the column of each hand on each board; -1 if it cannot be held
+  starts: np.ndarray  # [B] the first column of each board
 
 
 def hand_classes(game: Holdem, held: np.ndarray, boards: Boards, alike: "Alike") -> Classes:
@@ -123,11 +111,9 @@ def hand_classes(game: Holdem, held: np.ndarray, boards: Boards, alike: "Alike")
 
 
 def dealt_columns(boards: Boards, own: Classes, below: Classes, moved: np.ndarray) -> np.ndarray:
-  """Returns the columns of the next round that a column's hand comes to, a card each: `[W, M]`.
-
-  Those of cards that suits take to each other are the same board's, so one may be there often.
-  Column `W of below` stands for nothing.
-  """
+  """Returns the next round's columns that each column's hand comes to, a card each: `[W, M]`."""
+  # Cards that suits take to each other make one board, so a column may be there often. Column `W of
+  # below` stands for nothing.
   nothing = len(below.hand)
   width = np.diff([*own.starts, len(own.hand)])
   rows = []
@@ -158,18 +144,8 @@ _TOLERANCE = 1e-9  # of a belief
 
 
 def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
-  """Returns all permutations of suits under which nothing of a spot changes.
-
-  Such a permutation takes the board to itself, cards in any order, and every hand to one that the
-  same player is as likely to hold. They form a group, and the game looks the same after each.
-
-  Args:
-    game: hold'em.
-    beliefs: `[P, H]` at the start.
-
-  Returns:
-    `[G, num_cards]` the card that each card becomes, the identity first.
-  """
+  """Returns the permutations of suits that leave the board and ranges alike: `[G, num_cards]`."""
+  # The card that each card becomes, the identity first. They form a group.
   cards = game.deck.renamings
   moved = moved_hands(game, cards)
   likely = np.where(moved == NONE, 0.0, beliefs[:, moved])  # [P, renamings, H]
@@ -179,19 +155,14 @@ def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
 
 
 def dead_suits(deck: Deck, board: Sequence[int], to_come: int) -> np.ndarray:
-  """Says in which suits no flush can be made any more: `[suits]`.
-
-  A hand sees the cards of the board, those to come and two of its own.
-  """
+  """Says in which suits no flush can be made any more: `[suits]`."""
+  # A hand sees the cards of the board, those to come and two of its own.
   of_suit = np.bincount(deck.suit_of[np.array(board, int)], minlength=len(deck.suits))
   return np.minimum(of_suit + to_come + 2, len(deck.ranks)) < HAND_SIZE
 
 
 def card_groups(game: Holdem) -> np.ndarray:
-  """Returns for each card the lowest that it can change places with: `[num_cards]`.
-
-  Cards of the board stay where they are.
-  """
+  """Returns the lowest card that each, off the board, can change places with: `[num_cards]`."""
   deck = game.deck
   dead = dead_suits(deck, game.board, sum(game.deals))[deck.suit_of]
   fixed = np.isin(np.arange(deck.num_cards), game.board)
@@ -203,18 +174,11 @@ def card_groups(game: Holdem) -> np.ndarray:
 
 
 class Alike(NamedTuple):
-  """Hands and cards of a spot that may change places, and nothing else about it changes.
+  """Hands and cards of a spot that may change places, and nothing else about it changes."""
 
-  Attributes:
-    permutations: `[G, num_cards]` the card that each card becomes, the identity first: of suits, or
-      pairs of cards.
-    moved: `[G, H]` the hand that each hand becomes.
-    hands: `[H]` the lowest of the hands that pairs of cards take to each other; None where suits
-      change places.
-  """
-
-  permutations: np.ndarray
-  moved: np.ndarray
+  permutations: np.ndarray  # [G, num_cards] of suits or pairs of cards, the identity first
+  moved: np.ndarray  # [G, H] the hand that each hand becomes
+  # [H] the lowest that pairs of cards take each to; None where suits change places
   hands: np.ndarray | None
 
   def lowest(self, keep: np.ndarray) -> np.ndarray:
@@ -238,18 +202,11 @@ def find_alike(game: Holdem, beliefs: np.ndarray) -> Alike:
 
 
 def alike_hands(game: Holdem, beliefs: np.ndarray, group: np.ndarray) -> np.ndarray | None:
-  """Returns the first hand of those that are alike, `[H]`; None where a range tells them apart.
-
-  Cards of one rank in suits that make no flush are alike. Merging hands of such cards loses nothing
-  where both players are as likely to hold each of them.
-
-  Args:
-    game: hold'em.
-    beliefs: `[P, H]`.
-    group: `[num_cards]` from `card_groups`.
-  """
+  """Returns the first hand of those that are alike, `[H]`; None where a range tells them apart."""
+  # Cards of one rank in suits that make no flush are alike. Merging hands of such cards loses
+  # nothing where both players are as likely to hold each of them.
   number, every = game.deck.num_cards, game.deck.hole_cards(game.board)
-  table = np.zeros((2, number, number))
+  table = np.zeros((len(beliefs), number, number))
   table[:, game.hole_cards[:, 0], game.hole_cards[:, 1]] = beliefs
   _, of_every = np.unique(np.sort(group[every], axis=1), axis=0, return_inverse=True)
   of_every, held = of_every.reshape(-1), table[:, every[:, 0], every[:, 1]]

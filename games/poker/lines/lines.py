@@ -17,7 +17,7 @@ from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
 from games.poker import betting
-from games.poker.cards import shares_card, strengths_on
+from games.poker.cards import shares_card
 from games.poker.holdem import Holdem
 from games.poker.lines.boards import (
   NONE,
@@ -39,27 +39,18 @@ DECISION, CLOSED, FOLD, SHOWDOWN = range(4)
 
 @dataclasses.dataclass(frozen=True)
 class LineLevel:
-  """The static shape of a level: lines of as many moves in a round of betting.
+  """The static shape of a level: lines of as many moves in a round of betting."""
 
-  Decisions come first, then lines that end the round, folds and showdowns; within each those of
-  one move follow each other.
+  # Decisions come first, then lines that end the round, folds and showdowns; within each those of
+  # one move follow each other.
 
-  Attributes:
-    street: the round, from 0.
-    mover: who moved to get here; None at the first level of a round.
-    counts: how many decisions, ends of the round, folds and showdowns there are.
-    level: the shape for sweeps, decisions as its inner nodes.
-    closed: at the first level of a later round: the levels `(index, number)` whose ends of the
-      round before lead here, in order.
-    order: at that level, which of these ends each row comes from.
-  """
-
-  street: int
-  mover: int | None
-  counts: tuple[int, ...]
-  level: Level
+  street: int  # the round, from 0
+  mover: int | None  # who moved to get here; None at the first level of a round
+  counts: tuple[int, ...]  # of decisions, ends of the round, folds and showdowns
+  level: Level  # the shape for sweeps, decisions as its inner nodes
+  # levels (index, number) whose ends of the round before lead to a first level
   closed: tuple[tuple[int, int], ...] = ()
-  order: tuple[int, ...] = ()
+  order: tuple[int, ...] = ()  # at that level, which of these ends each row comes from
 
   @property
   def size(self) -> int:
@@ -73,31 +64,20 @@ class LineLevel:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LineNodes:
-  """The lines of a level, on the host.
+  """The lines of a level, on the host."""
 
-  Attributes:
-    parent: `[n]` the row of the line before, in the level above; -1 at the first level of a round.
-    action: `[n]` the move that led here.
-    stake: `[n]` what a fold or a showdown is worth to player 0 if it wins, rake left out, in chips.
-    rake: `[n]` what the house takes of a pot, in chips.
-    next: `[n]` for ends of the round, the row in the first level of the next; else -1.
-  """
-
+  # [n] row of the line before, in the level above; -1 at the first level of a round
   parent: np.ndarray
-  action: np.ndarray
+  action: np.ndarray  # [n] the move that led here
+  # [n] worth of a fold or showdown to player 0 if it wins, without rake, in chips
   stake: np.ndarray
-  rake: np.ndarray
-  next: np.ndarray
+  next: np.ndarray  # [n] for ends of the round, the row in the first level of the next; else -1
 
 
 def betting_lines(
   game: Holdem, most: float = math.inf
 ) -> tuple[tuple[LineLevel, ...], tuple[LineNodes, ...]]:
-  """Returns the levels of a game's lines of betting, round by round.
-
-  Raises:
-    ValueError: there are more than `most` lines.
-  """
+  """Returns the levels of a game's lines of betting, round by round; at most `most` lines."""
   shapes: list[LineLevel] = []
   nodes: list[LineNodes] = []
   states = game.initial_state()[None]
@@ -124,8 +104,7 @@ def betting_lines(
       if sum(x.size for x in shapes) > most:
         raise ValueError(f"bets make more than {most} lines of betting; allow fewer sizes")
       scale = np.where(kind >= FOLD, np.asarray(game.rules.stakes(states)), 0.0)
-      rake = game.rules.raked(2 * np.abs(scale))
-      nodes.append(LineNodes(parent, action, scale, rake, np.full(len(kind), -1)))
+      nodes.append(LineNodes(parent, action, scale, np.full(len(kind), -1)))
       if counts[CLOSED]:
         ends.append(states[kind == CLOSED])
         origins.append((len(shapes) - 1, counts[CLOSED]))
@@ -157,42 +136,30 @@ _STATIC = {"static": True}
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Final:
-  """Hands on boards on which all cards lie; of each player.
+  """Hands on boards on which all cards lie; of each player."""
 
-  Attributes:
-    strength: `[B, J]` -1 for hands that the board blocks.
-    member: `[B, C, M]` the columns of the hands that hold each card, the weakest first; J fills up.
-  """
-
-  strength: tuple[Array, Array]
+  strength: tuple[Array, Array]  # [B, J] -1 for hands that the board blocks
+  # [B, C, M] columns of hands that hold each card, weakest first; J fills up
   member: tuple[Array, Array]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Group:
-  """Boards of a round with one list of classes of hands; of each player.
+  """Boards of a round with one list of classes of hands; of each player."""
 
-  Attributes:
-    cards: `[D, J, 2]` the cards of a hand of each class, D being 1 where all boards are alike, or
-      the number of boards, of whose cards some hands of a class may hold one.
-    size: `[D, J]` hands of each class.
-    holding: `[D, J, C]` how many hands of each class hold a card.
-    twin: `[J]` the other's class of the same hand; the other's J if it does not hold it.
-    final: where all cards lie; else None.
-    boards: how many boards; static.
-    plain: whether every class is one hand; static.
-    same: whether both have the same classes; static.
-  """
+  # D is 1 where all boards are alike, or the number of boards, of whose cards some hands of a class
+  # may hold one.
 
-  cards: tuple[Array, Array]
-  size: tuple[Array, Array]
-  holding: tuple[Array, Array]
+  cards: tuple[Array, Array]  # [D, J, 2] the cards of a hand of each class
+  size: tuple[Array, Array]  # [D, J] hands of each class
+  holding: tuple[Array, Array]  # [D, J, C] how many hands of each class hold a card
+  # [J] the other's class of the same hand; the other's J if it does not hold it
   twin: tuple[Array, Array]
-  final: Final | None
+  final: Final | None  # where all cards lie
   boards: int = dataclasses.field(metadata=_STATIC)
-  plain: bool = dataclasses.field(metadata=_STATIC)
-  same: bool = dataclasses.field(metadata=_STATIC)
+  plain: bool = dataclasses.field(metadata=_STATIC)  # every class is one hand
+  same: bool = dataclasses.field(metadata=_STATIC)  # both have the same classes
 
   def width(self, player: int) -> int:
     """Returns how many columns a board has."""
@@ -207,19 +174,12 @@ class Group:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Street:
-  """A round of betting.
+  """A round of betting; of each player."""
 
-  Attributes:
-    belief: `[W]` for each player, the belief in a column's hand at the start; 0 where it holds a
-      card of the board.
-    parent: `[W]` for each player, the column of the round before that a column comes from.
-    children: `[W of the round before, M]` for each player, the columns here that a column comes to,
-      one for each card; `W` fills up.
-    groups: the boards.
-  """
-
+  # [W] in a column's hand at the start; 0 where it holds a card of the board
   belief: tuple[Array, Array]
-  parent: tuple[Array, Array] | None
+  parent: tuple[Array, Array] | None  # [W] the column of the round before that each comes from
+  # [W before, M] the columns here that a column comes to, by card; W fills up
   children: tuple[Array, Array] | None
   groups: tuple[Group, ...]
 
@@ -287,11 +247,12 @@ class Lines:
 
 
 @checked
-def make_lines(game: Holdem) -> tuple[Lines, LineMap]:
+def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, LineMap]:
   """Writes a spot out as lines of betting, and returns what they stand for.
 
   Args:
     game: hold'em of which cards are dealt one by one, without bets that `with_bet` added.
+    apart: `[n, H]` hands that are told from others by more than beliefs, such as by a lock.
 
   Raises:
     ValueError: the game is of another kind.
@@ -302,16 +263,13 @@ def make_lines(game: Holdem) -> tuple[Lines, LineMap]:
     raise ValueError(f"game={game!r} must have no added bets and no fresh boards")
   rows = np.asarray(game.prior(), float)
   shapes, nodes = betting_lines(game)
-  alike = find_alike(game, rows)
+  alike = find_alike(game, rows if apart is None else np.concatenate([rows, apart]))
   boards = enumerate_boards(game, alike)
   streets: list[Street] = []
   classes: list[tuple[Classes, Classes]] = []
   for number, own in enumerate(boards):
-    strengths = None
-    if number == len(game.deals):
-      hands = np.asarray(game.hole_cards)
-      shown = [np.array([*game.board, *dealt], int) for dealt in own.cards]
-      strengths = np.stack([strengths_on(game.deck, hands, board) for board in shown])
+    shown = number == len(game.deals)
+    strengths = game.dealing.strengths_on(game.hole_cards, own.cards) if shown else None
     first, second = (hand_classes(game, row > 0, own, alike) for row in rows)
     both = (first, second)
     before = None if not classes else (boards[number - 1], classes[-1])
@@ -324,7 +282,7 @@ def make_lines(game: Holdem) -> tuple[Lines, LineMap]:
     worth = [own * chance[level.street] for own, level in zip(chips, shapes)]
     return tuple((x[y.rows(FOLD)], x[y.rows(SHOWDOWN)]) for x, y in zip(worth, shapes))
 
-  rakes = ends([x.rake for x in nodes]) if game.rules.rake else None
+  rakes = ends([game.rules.raked(2 * np.abs(x.stake)) for x in nodes]) if game.rules.rake else None
   lines = Lines(ends([x.stake for x in nodes]), rakes, tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
@@ -354,10 +312,17 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
   hands = [own.lists[number] for own in classes]
 
   def side(p: int) -> tuple[np.ndarray, ...]:
-    """Returns a player's `cards`, `size`, `holding` and `twin`."""
+    """Returns a player's `cards`, `size`, `holding` and `twin`, and fields of `Final`."""
     own, width, other = classes[p], len(hands[p]), hands[1 - p]
     place = np.where(own.column == NONE, NONE, own.column - own.starts[:, None])[first:last]
     named = own.hand[own.starts[first] :][: (last - first) * width].reshape(-1, width)
+    final: tuple[np.ndarray, ...] = ()
+    if strengths is not None:
+      found = np.take_along_axis(strengths[first:last], np.maximum(named, 0), axis=1)
+      final = (
+        np.where(named == NONE, -1, found),
+        _by_card(game, own, (first, last), width, strengths),
+      )
     if alike.hands is None:  # a board leaves all hands of a class, or none
       place, named = place.max(axis=0)[None], named.max(axis=0)[None]
     table = np.zeros((len(place), width, held.shape[1]))
@@ -365,24 +330,13 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
     np.add.at(table, (row, place[row, hand]), held[hand])
     found = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
     twin = np.where(other[found] == hands[p], found, len(other))
-    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin
+    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, *final
 
-  cards, size, holding, twin = zip(side(0), side(1))
-  shown: Any = None
-  if strengths is not None:
-    shown = Final(*zip(*(_final(game, own, (first, last), strengths) for own in classes)))
+  cards, size, holding, twin, *final = zip(side(0), side(1))
+  shown = Final(*final) if final else None
   plain = bool(all((x <= 1).all() for x in size))
   same = len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all())
   return Group(cards, size, holding, twin, shown, last - first, plain, same)
-
-
-def _final(game, own: Classes, rows: tuple[int, int], strengths) -> tuple[np.ndarray, np.ndarray]:
-  """Returns one player's part of `Final`."""
-  stop = own.starts[rows[1]] if rows[1] < len(own.starts) else len(own.hand)
-  named = own.hand[own.starts[rows[0]] : stop].reshape(rows[1] - rows[0], -1)
-  found = np.take_along_axis(strengths[slice(*rows)], np.maximum(named, 0), axis=1)
-  member = _by_card(game, own, rows, named.shape[1], strengths)
-  return np.where(named == NONE, -1, found), member
 
 
 def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -> np.ndarray:
@@ -404,21 +358,15 @@ def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """Where a public state stands among lines, boards and hands.
-
-  Attributes:
-    level, row: its line.
-    street, board: the board that stands for the state's.
-    hands: `[H]` each hand as it is named on that board; -1 for those that the state's board blocks.
-    cards: `[num_cards]` each card likewise.
-  """
+  """Where a public state stands among lines, boards and hands."""
 
   level: int
   row: int
-  street: int
+  street: int  # of the board that stands for the state's
   board: int
+  # [H] each hand as named on that board; -1 for those that the state's board blocks
   hands: np.ndarray
-  cards: np.ndarray
+  cards: np.ndarray  # [num_cards] each card likewise
 
 
 class Follower:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arrays import checked
+from games.arrays import checked, filled
 from games.poker.lines.lines import Final, Group, Lines, Street
 
 # A program takes seconds to compile, a river milliseconds to solve and a turn seconds.
@@ -24,30 +24,21 @@ def bucket(number: int, digits: int = 4) -> int:
 
 
 def river_bucket(number: int) -> int:
-  """Returns the least number not below `number` of few, into which rivers of a spot fall together.
-
-  All hands with or without a flush are 272 and 96 classes, realistic ranges often up to 192.
-  """
+  """Returns the least number not below `number` of few, into which rivers of a spot fall."""
+  # All hands with or without a flush are 272 and 96 classes, realistic ranges often up to 192.
   return next((n for n in _WIDTHS if n >= number), bucket(number, 2))
 
 
 class Shape(NamedTuple):
-  """How wide lines are; rounds in order, and in them groups of boards.
+  """How wide lines are; rounds in order, and in them groups of boards."""
 
-  Attributes:
-    boards: of each group.
-    hands: of each group, each player's.
-    holders: of each group, for each player at most how many hands hold a card; 0 before all cards
-      lie.
-    cards: of each round, for each player at most how many cards a hand may be dealt; 0 at first.
-    kind: what no rounding makes alike.
-  """
-
-  boards: tuple[tuple[int, ...], ...]
-  hands: tuple[tuple[tuple[int, int], ...], ...]
+  boards: tuple[tuple[int, ...], ...]  # of each group
+  hands: tuple[tuple[tuple[int, int], ...], ...]  # of each group, each player's
+  # most hands that hold a card, of each group and player; 0 before all cards lie
   holders: tuple[tuple[tuple[int, int], ...], ...]
+  # most cards that a hand may be dealt, of each round and player; 0 at first
   cards: tuple[tuple[int, int], ...]
-  kind: Hashable
+  kind: Hashable  # what no rounding makes alike
 
   @property
   def cells(self) -> int:
@@ -90,8 +81,8 @@ def round_up(
 ) -> tuple[Lines, Columns]:
   """Pads hands and boards with some of no reach; a few per cent more columns.
 
-  Of a river, which takes longer to compile than to solve, more (`river_bucket`), so that of boards
-  of a spot three or so programs are compiled.
+  Of a river, which takes longer to compile than to solve, more, so that boards of a spot compile
+  three or so programs.
 
   Args:
     lines: from `make_lines`.
@@ -151,84 +142,43 @@ def _places(street: Street, sizes: Any, player: int) -> np.ndarray:
 def _street(
   street: Any, shape: Shape, number: int, places: Any, totals: list[int], above: Any
 ) -> Street:
-  def spread(rows: Any, player: int) -> np.ndarray:
-    filled = np.zeros(totals[player], np.asarray(rows).dtype)
-    filled[places[player]] = rows
-    return filled
+  belief, parent, children = list[Any](), list[Any](), list[Any]()
 
+  def spread(rows: Any, to: Any, total: int, fill: Any = 0) -> np.ndarray:
+    wide = np.full((total, *rows.shape[1:]), fill, rows.dtype)
+    wide[to] = rows
+    return wide
+
+  for p, (here, total) in enumerate(zip(places, totals)):
+    belief.append(spread(np.asarray(street.belief[p]), here, total))
+    if above is not None:
+      rows, before = above[p]
+      parent.append(spread(rows[np.asarray(street.parent[p])], here, total))
+      dealt = np.asarray(street.children[p])
+      moved = np.append(here, total)[dealt].astype(dealt.dtype)
+      moved = filled(moved, (len(moved), shape.cards[number][p]), total)
+      children.append(spread(moved, rows, before, total))
   sizes = zip(shape.boards[number], shape.hands[number], shape.holders[number])
   groups = tuple(_group(group, *size) for group, size in zip(street.groups, sizes))
-  belief: Any = tuple(spread(street.belief[p], p) for p in (0, 1))
-  if above is None:
-    return Street(belief, None, None, groups)
-  parent: Any = tuple(spread(above[p][0][np.asarray(street.parent[p])], p) for p in (0, 1))
-  children: Any = tuple(
-    _children(
-      np.asarray(street.children[p]),
-      places[p],
-      *above[p],
-      total=totals[p],
-      most=shape.cards[number][p],
-    )
-    for p in (0, 1)
-  )
-  return Street(belief, parent, children, groups)
-
-
-def _children(
-  rows: np.ndarray,
-  places: np.ndarray,
-  above: np.ndarray,
-  total_above: int,
-  *,
-  total: int,
-  most: int,
-) -> np.ndarray:
-  here = np.append(places, total)[rows]
-  filled = np.full((total_above, most), total, rows.dtype)
-  filled[above, : rows.shape[1]] = here
-  return filled
+  both: Any = [tuple(found) or None for found in (belief, parent, children)]
+  return Street(both[0], both[1], both[2], groups)
 
 
 def _group(group: Group, boards: int, widths: Any, holders: Any) -> Group:
-  def of_each(pair: Any) -> Any:
-    spare = boards - group.boards if group.alone else 0
-    sizes = [((0, spare), (0, width - x.shape[1])) for x, width in zip(pair, widths)]
-    return tuple(np.pad(x, (*n, *[(0, 0)] * (x.ndim - 2))) for x, n in zip(pair, sizes))
+  alone = boards if group.alone else 1
 
-  twin: Any = []
-  for p in (0, 1):
-    own = np.asarray(group.twin[p])
-    own = np.where(own == group.width(1 - p), widths[1 - p], own)
-    twin.append(np.pad(own, (0, widths[p] - len(own)), constant_values=widths[1 - p]))
-  final = None
-  if group.final is not None:
-    strength: Any = tuple(
-      np.pad(
-        np.asarray(rows),
-        ((0, boards - group.boards), (0, widths[p] - group.width(p))),
-        constant_values=-1,
-      )
-      for p, rows in enumerate(group.final.strength)
-    )
-    member: Any = tuple(
-      _member(np.asarray(rows), group.width(p), widths[p], boards, holders[p])
-      for p, rows in enumerate(group.final.member)
-    )
-    final = Final(strength, member)
-  return Group(
-    of_each(group.cards),
-    of_each(group.size),
-    of_each(group.holding),
-    (twin[0], twin[1]),
-    final,
-    boards,
-    group.plain,
-    group.same,
-  )
+  def renamed(columns: Any, player: int) -> np.ndarray:
+    return np.where(columns == group.width(player), widths[player], columns)
 
-
-def _member(rows: np.ndarray, old: int, new: int, boards: int, most: int) -> np.ndarray:
-  rows = np.where(rows == old, new, rows)
-  spare = ((0, boards - len(rows)), (0, 0), (0, most - rows.shape[2]))
-  return np.pad(rows, spare, constant_values=new)
+  sides = []
+  for p, width in enumerate(widths):
+    side = [filled(x[p], (alone, width)) for x in (group.cards, group.size, group.holding)]
+    side.append(filled(renamed(group.twin[p], 1 - p), (width,), widths[1 - p]))
+    if group.final is not None:
+      member = renamed(group.final.member[p], p)
+      side.append(filled(group.final.strength[p], (boards, width), -1))
+      side.append(filled(member, (boards, member.shape[1], holders[p]), width))
+    sides.append(side)
+  cards, size, holding, twin, *final = zip(*sides)
+  shown = Final(*final) if final else None
+  return Group(cards, size, holding, twin, shown, boards, group.plain, group.same)

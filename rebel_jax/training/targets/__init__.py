@@ -1,9 +1,7 @@
-"""Training targets, one a file: what networks learn from searches; those of `TARGETS` are trained.
+"""Training targets, one a file; those of `TARGETS` are trained.
 
 A target is a record (`target.Target`), made by its file's `make_target`. Its name is the key of its
-parameters, its optimizer and its buffer in `TrainState` and in checkpoints, and the prefix of its
-metrics. Searches ask the networks of `value` and, if there is one, `policy`; those in trees that
-grow ask the one of `value_policy`; Deep CFR has those of `moves`.
+parameters, its optimizer and its buffer in `TrainState` and in checkpoints.
 """
 
 from rebel_jax.training.targets import moves, policy, value, value_policy

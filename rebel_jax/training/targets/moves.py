@@ -1,5 +1,6 @@
 """Deep CFR's targets at infostates: each player's advantages, and the average policy of both."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -8,39 +9,26 @@ import jax.numpy as jnp
 from games import Game
 from rebel_jax.config import Config
 from rebel_jax.networks.value import MoveNetwork
-from rebel_jax.training.targets.target import Learner, Networks, Target, TargetMaker, array
+from rebel_jax.training.targets.target import Target, TargetMaker, array
 
 
 class Samples(NamedTuple):
-  """What a memory keeps of infostates that traversals visited; arrays `[E, ...]`.
+  """What a memory keeps of infostates that traversals visited; arrays `[E, ...]`."""
 
-  Attributes:
-    infostate: its number, see `Decisions`.
-    weight: of its errors.
-    numbers: `[E, M]` advantages in units of the largest payoff, or probabilities.
-  """
-
-  infostate: Any
-  weight: Any
-  numbers: Any
+  infostate: Any  # its number, see `Decisions`
+  weight: Any  # of its errors
+  numbers: Any  # `[E, M]` advantages in units of the largest payoff, or probabilities
 
 
 class MoveExamples(NamedTuple):
-  """Samples of infostates with the inputs of a network.
-
-  Attributes:
-    features, history, place: as `MoveNetwork` takes them.
-    legal: `[E, M]` which moves there are.
-    weight: `[E]` of the errors.
-    numbers: `[E, M]` advantages or probabilities.
-  """
+  """Samples of infostates with the inputs of `MoveNetwork`."""
 
   features: Any
   history: Any
   place: Any
-  legal: Any
-  weight: Any
-  numbers: Any
+  legal: Any  # `[E, M]` which moves there are
+  weight: Any  # `[E]` of the errors
+  numbers: Any  # `[E, M]` advantages or probabilities
 
 
 def advantage_errors(
@@ -59,26 +47,19 @@ def average_errors(
   return advantage_errors(network, jax.nn.softmax(logits, axis=1), examples)
 
 
-def _none(network: MoveNetwork, searched: Any) -> None:
-  """Returns nothing: samples are not of searches."""
-
-
 def maker(name: str) -> TargetMaker:
   """Returns the maker of one of Deep CFR's targets."""
 
-  def make_target(
-    config: Config, game: Game, networks: Networks, learner: Learner
-  ) -> Target | None:
+  def make_target(config: Config, game: Game, networks: Mapping[str, Any]) -> Target | None:
     """Returns the target, None for other searches."""
-    network = networks.moves
-    if network is None:
+    if (network := networks.get("moves")) is None:
       return None
     features = game.features(game.initial_state()[None], 0).shape[1]
     numbers = array(network.num_moves)
     return Target(
       name=name,
       network=network,
-      learner=learner,
+      learning=config.learning,
       example=MoveExamples(
         array(features - game.num_infostates * game.orders_infostates),
         history=array(game.max_moves, dtype=jnp.int32),
@@ -88,7 +69,6 @@ def maker(name: str) -> TargetMaker:
         numbers=numbers,
       ),
       kept=Samples(array(dtype=jnp.int32), array(), numbers),
-      make_examples=_none,
       num_inputs=3,
       errors=average_errors if name == "average" else advantage_errors,
     )

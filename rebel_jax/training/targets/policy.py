@@ -1,5 +1,6 @@
 """Average policies at the decisions of searched subgames (ReBeL, section 5.3 and appendix E)."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import chex
@@ -10,7 +11,7 @@ from games import Game
 from rebel_jax.config import Config
 from rebel_jax.networks.value import PolicyNetwork
 from rebel_jax.training.self_play import Searched
-from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
+from rebel_jax.training.targets.target import Target, array, pbs_arrays
 from solvers.search import Stage, policy_targets
 from solvers.sweeps import make_problem
 
@@ -18,20 +19,14 @@ STEPS = 255  # the largest number of a quantized probability
 
 
 class PolicyExamples(NamedTuple):
-  """One example for each decision of a searched subgame.
+  """One example for each decision of a searched subgame."""
 
-  Attributes:
-    features: `[E, F]` the public state as the player who moves sees it.
-    beliefs: `[E, 2 * H]` own beliefs, then the other's.
-    legal: `[E, A]` 1 for actions that exist, else 0.
-    policy: `[E, A, H]` the search's average policy, in steps of 1 / 255 (ReBeL, appendix
-      E: linear quantization); zero for infostates that are impossible.
-  """
-
-  features: Any  # [E, F]
-  beliefs: Any  # [E, 2 * H]
-  legal: Any  # [E, A]
-  policy: Any  # [E, A, H]
+  features: Any  # `[E, F]` the public state as the player who moves sees it
+  beliefs: Any  # `[E, 2 * H]` own beliefs, then the other's
+  legal: Any  # `[E, A]` 1 for actions that exist, else 0
+  # `[E, A, H]` the search's average policy in steps of 1 / 255 (appendix E: linear quantization);
+  # zero for infostates that are impossible
+  policy: Any
 
 
 def make_examples(
@@ -74,16 +69,16 @@ def most_examples(stage: Stage, shared: bool) -> int:
   return stage.most_decisions
 
 
-def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
+def make_target(config: Config, game: Game, networks: Mapping[str, Any]) -> Target | None:
   """Returns the target of the policy network, if there is one."""
-  if networks.policy is None:
+  if (network := networks.get("policy")) is None:
     return None
   features, beliefs = pbs_arrays(game)
-  actions, infostates = networks.policy.num_actions, game.num_infostates
+  actions, infostates = network.num_actions, game.num_infostates
   return Target(
     name="policy",
-    network=networks.policy,
-    learner=learner,
+    network=network,
+    learning=config.learning,
     example=PolicyExamples(
       features,
       beliefs,

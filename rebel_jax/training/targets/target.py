@@ -1,7 +1,7 @@
 """The record of a training target: its network, its examples and its loss."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import chex
@@ -12,54 +12,16 @@ import optax
 
 from games import Game
 from rebel_jax.config import Config
+from rebel_jax.config.config import LearningSettings
 from rebel_jax.networks.optimizers import OPTIMIZERS
-from rebel_jax.networks.value import MoveNetwork, PolicyNetwork, ValueNetwork, ValuePolicyNetwork
 from solvers.search import Stage
 
 
 class Decay(NamedTuple):
-  """The state of a cosine decay to zero: gradient steps taken, and those of the whole run, `[]`.
+  """The state of a cosine decay to zero, `[]` each."""
 
-  The latter is a part of the state so that a run may be made shorter without compiling anew.
-  """
-
-  taken: jax.Array
-  steps: jax.Array
-
-
-@dataclasses.dataclass(frozen=True)
-class Learner:
-  """Settings of how a network learns, all static.
-
-  Attributes:
-    optimizer_name: a key of `OPTIMIZERS`.
-    learning_rate: at the start.
-    halve_every: gradient steps after which the learning rate halves; 0 for a cosine decay to
-      zero over `decay_steps`.
-    decay_steps: gradient steps of the whole run. A new state of the optimizer says so, and nothing
-      else asks, so that learners which differ in it share programs.
-    batch_size: examples a gradient step, all devices together.
-    max_gradient_norm: gradients are clipped to this global norm; 0 for no clipping.
-  """
-
-  optimizer_name: str
-  learning_rate: float
-  halve_every: int
-  decay_steps: int = dataclasses.field(compare=False)
-  batch_size: int
-  max_gradient_norm: float = 0.0
-
-  def optimizer(self) -> optax.GradientTransformation:
-    """Returns the optimizer with its schedule."""
-    rate: Any = self.learning_rate
-    if self.halve_every:
-      rate = optax.exponential_decay(rate, self.halve_every, 0.5, staircase=True)
-    steps = [OPTIMIZERS[self.optimizer_name](rate)]
-    if self.max_gradient_norm:
-      steps.insert(0, optax.clip_by_global_norm(self.max_gradient_norm))
-    if not self.halve_every:
-      steps.append(_cosine_decay(self.decay_steps))
-    return optax.chain(*steps)
+  taken: jax.Array  # gradient steps
+  steps: jax.Array  # of the whole run, so that it may be made shorter without compiling anew
 
 
 def with_decay_steps(optimizer_state: Any, steps: int) -> Any:
@@ -73,11 +35,8 @@ def with_decay_steps(optimizer_state: Any, steps: int) -> Any:
   return jax.tree.map(replaced, optimizer_state, is_leaf=lambda x: isinstance(x, Decay))
 
 
-def _cosine_decay(steps: int) -> optax.GradientTransformation:
-  """Scales updates by what a cosine decay leaves of the learning rate.
-
-  Optax's schedule takes a number of steps that is known when it is compiled.
-  """
+def _cosine_decay() -> optax.GradientTransformation:
+  """Scales updates by a cosine decay; Optax's needs the number of steps when it is compiled."""
 
   def update(updates: Any, state: Decay, params: Any = None) -> tuple[Any, Decay]:
     done = jnp.minimum(state.taken / state.steps, 1.0)
@@ -86,7 +45,7 @@ def _cosine_decay(steps: int) -> optax.GradientTransformation:
     return scaled, state._replace(taken=state.taken + 1)
 
   return optax.GradientTransformation(
-    lambda params: Decay(jnp.zeros((), jnp.int32), jnp.full((), max(steps, 1), jnp.int32)), update
+    lambda params: Decay(jnp.zeros((), jnp.int32), jnp.ones((), jnp.int32)), update
   )
 
 
@@ -99,38 +58,38 @@ class LearnerStats(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-  """One thing that a network learns; static, compared by value, so its functions are a module's.
+  """One thing that a network learns; static, compared by value, so its functions are a module's."""
 
-  Examples are named tuples of arrays `[E, ...]`, the arguments of the network first.
+  # Examples are named tuples of arrays `[E, ...]`, the arguments of the network first.
 
-  Attributes:
-    name: of its parameters, optimizer, buffer and metrics.
-    network: what learns; a loss and `make_examples` see it too.
-    learner: how.
-    example: one example's shapes and dtypes, without the axis `[E]`; see `array`.
-    make_examples: (network, searched) -> examples and which of them are valid `[E]`; None where
-      such searches say nothing about the target.
-    errors: (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`.
-    most_examples: (stage, shared) -> how many valid examples one search of the stage makes at most,
-      `shared` for that of a start that lanes share; None where searches are not by stage.
-    kept: shapes and dtypes of what the buffer holds of an example; None for all of it.
-    num_inputs: arguments of the network.
-    node_features: whether `make_examples` needs `Searched.node_features`.
-    held_out: whether the loss on each step's own examples is reported, as `NAME_error`, before they
-      enter the buffer.
-  """
-
-  name: str
-  network: nn.Module
-  learner: Learner
-  example: Any
-  make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None]
+  name: str  # of its parameters, optimizer, buffer and metrics
+  network: nn.Module  # what learns; a loss and `make_examples` see it too
+  learning: LearningSettings
+  example: Any  # one example's shapes and dtypes, without the axis `[E]`; see `array`
+  # (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`
   errors: Callable[[Any, Any, Any], tuple[jax.Array, jax.Array]]
+  # (network, searched) -> examples and which of them are valid `[E]`; None where such searches say
+  # nothing about the target; by default what was searched
+  make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None] = lambda network, found: found
+  # (stage, shared) -> most valid examples of one search of the stage, `shared` for that of a start
+  # that lanes share; None where searches are not by stage
   most_examples: Callable[[Stage, bool], int] | None = None
-  kept: Any = None
-  num_inputs: int = 2
-  node_features: bool = False
-  held_out: bool = False
+  kept: Any = None  # shapes and dtypes of an example in the buffer; None for all of it
+  num_inputs: int = 2  # arguments of the network
+  node_features: bool = False  # whether `make_examples` needs `Searched.node_features`
+  held_out: bool = False  # whether `NAME_error`, the loss on each step's own examples, is reported
+
+  def optimizer(self) -> optax.GradientTransformation:
+    """Returns the optimizer with its schedule; see `with_decay_steps`."""
+    learning = self.learning
+    make = OPTIMIZERS[learning.optimizer]
+    if not learning.halve_every:
+      clip = optax.clip_by_global_norm(learning.max_gradient_norm)
+      return optax.chain(clip, make(learning.learning_rate), _cosine_decay())
+    rate = optax.exponential_decay(
+      learning.learning_rate, learning.halve_every, 0.5, staircase=True
+    )
+    return optax.chain(make(rate))
 
   def init(self, key: jax.Array) -> Any:
     """Returns fresh parameters."""
@@ -138,11 +97,7 @@ class Target:
     return self.network.init(key, *one[: self.num_inputs])
 
   def examples_of(self, searches: Sequence[Any]) -> tuple[Any, jax.Array]:
-    """Returns the examples of all batches of searches, one after the other, and which are valid.
-
-    Raises:
-      ValueError: no batch gives any.
-    """
+    """Returns the examples of all batches of searches, one after the other, and which are valid."""
     found = [self.make_examples(self.network, searched) for searched in searches]
     found = [examples for examples in found if examples is not None]
     if not found:
@@ -163,15 +118,11 @@ class Target:
   def update(
     self, params: Any, optimizer_state: Any, examples: Any, axis_name: str | None = None
   ) -> tuple[Any, Any, LearnerStats]:
-    """Takes one gradient step; gradients are averaged over devices if `axis_name` is given.
-
-    Returns:
-      Parameters, optimizer state, and loss and gradient norm.
-    """
+    """Takes one gradient step: parameters, optimizer state and statistics, means over devices."""
     loss, gradients = jax.value_and_grad(self.loss)(params, examples)
     if axis_name is not None:
       loss, gradients = jax.lax.pmean((loss, gradients), axis_name)
-    optimizer = self.learner.optimizer()
+    optimizer = self.optimizer()
     with jax.numpy_dtype_promotion("standard"):  # Optax raises numbers to a count of steps
       updates, optimizer_state = optimizer.update(gradients, optimizer_state, params)
     # One sum, as XLA compiles and launches the sum of each layer by itself.
@@ -179,18 +130,8 @@ class Target:
     return optax.apply_updates(params, updates), optimizer_state, LearnerStats(loss, norm)
 
 
-class Networks(NamedTuple):
-  """The networks that searches ask; those that a configuration lacks are None."""
-
-  value: ValueNetwork | None
-  policy: PolicyNetwork | None
-  value_policy: ValuePolicyNetwork | None
-  moves: MoveNetwork | None = None
-
-
-# (config, game, networks, learner) -> the target, None where the configuration has none. `learner`
-# has the configuration's settings.
-TargetMaker = Callable[[Config, Any, Networks, Learner], Target | None]
+# (config, game, networks by name) -> the target, None where the configuration has none.
+TargetMaker = Callable[[Config, Any, Mapping[str, Any]], Target | None]
 
 
 def array(*shape: int, dtype: Any = float) -> jax.ShapeDtypeStruct:

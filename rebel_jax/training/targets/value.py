@@ -1,5 +1,6 @@
 """Values of infostates at the roots of searches (ReBeL, section 5.2 and appendix E)."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import chex
@@ -11,25 +12,18 @@ from games import Game
 from rebel_jax.config import Config
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.self_play import Searched
-from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
+from rebel_jax.training.targets.target import Target, array, pbs_arrays
 from solvers.search import Stage
 from solvers.sweeps import root_mass
 
 
 class Examples(NamedTuple):
-  """One example for each search and player.
+  """One example for each search and player."""
 
-  Attributes:
-    features: `[E, F]` the root's public state from the player's seat.
-    beliefs: `[E, 2 * H]` own beliefs, then the other's.
-    values: `[E, H]` the search's root values.
-    mask: `[E, H]` 1 where the infostate has a value, else 0.
-  """
-
-  features: Any  # [E, F]
-  beliefs: Any  # [E, 2 * H]
-  values: Any  # [E, H]
-  mask: Any  # [E, H]
+  features: Any  # `[E, F]` the root's public state from the player's seat
+  beliefs: Any  # `[E, 2 * H]` own beliefs, then the other's
+  values: Any  # `[E, H]` the search's root values
+  mask: Any  # `[E, H]` 1 where the infostate has a value, else 0
 
 
 def make_examples(network: ValueNetwork, searched: Searched) -> tuple[Examples, jax.Array] | None:
@@ -66,16 +60,16 @@ def most_examples(stage: Stage, shared: bool) -> int:
   return 0 if shared else 2
 
 
-def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
+def make_target(config: Config, game: Game, networks: Mapping[str, Any]) -> Target | None:
   """Returns the target of ReBeL's searches, None where trees grow."""
-  if networks.value is None:
+  if (network := networks.get("value")) is None:
     return None
   features, beliefs = pbs_arrays(game)
   values = array(game.num_infostates)
   return Target(
     name="value",
-    network=networks.value,
-    learner=learner,
+    network=network,
+    learning=config.learning,
     example=Examples(features, beliefs, values, values),
     make_examples=make_examples,
     errors=errors,

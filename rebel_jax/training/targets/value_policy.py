@@ -1,5 +1,8 @@
 """Targets of value-and-policy networks: searches of PBSs that others queried (section 3.4)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -9,23 +12,13 @@ from games import Game
 from rebel_jax.config import Config
 from rebel_jax.networks.value import ValuePolicyNetwork
 from rebel_jax.training.chain_play import Solved
-from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
-
-
-def make_examples(
-  network: ValuePolicyNetwork, searched: tuple[Solved, jax.Array]
-) -> tuple[Solved, jax.Array]:
-  """Returns an example for each state that was solved."""
-  return searched
+from rebel_jax.training.targets.target import Target, array, pbs_arrays
 
 
 def errors(
   network: ValuePolicyNetwork, predicted: tuple[jax.Array, jax.Array], examples: Solved
 ) -> tuple[jax.Array, jax.Array]:
-  """Returns Huber losses of values, then divergences of policies, and weights: `[E, 3, H]` each.
-
-  A divergence is KL(target || predicted) at an infostate, whose moves share a softmax.
-  """
+  """Returns Huber losses of values, then KL of policies, and their weights: `[E, 3, H]` each."""
   values, logits = predicted
   chex.assert_equal_shape([values, examples.values, examples.value_weight])
   of_values = optax.huber_loss(values, examples.values)
@@ -35,12 +28,8 @@ def errors(
 
 
 def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> jax.Array:
-  """Returns KL(target || softmax of logits) at each infostate, zero without a target: `[E, H]`.
-
-  Args:
-    logits, target: `[E, A, H]` by move and the infostate from which it is made.
-    comes_from: `[E, A, H]` that infostate; -1 where there is no such move.
-  """
+  """Returns KL(target || softmax of logits) at each infostate, zero without a target: `[E, H]`."""
+  # `comes_from` `[E, A, H]`: infostate from which a move is made; -1 where it does not exist.
   num_infostates = logits.shape[-1]
   size = (len(logits), -1)
   moves = comes_from.reshape(size)
@@ -57,16 +46,16 @@ def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> j
   return jnp.where(there, summed + mass * total, 0.0)
 
 
-def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
+def make_target(config: Config, game: Game, networks: Mapping[str, Any]) -> Target | None:
   """Returns the target of searches in trees that grow, None for ReBeL's."""
-  if networks.value_policy is None:
+  if (network := networks.get("value_policy")) is None:
     return None
   features, beliefs = pbs_arrays(game)
-  number, actions = game.num_infostates, networks.value_policy.num_actions
+  number, actions = game.num_infostates, network.num_actions
   return Target(
     name="value_policy",
-    network=networks.value_policy,
-    learner=learner,
+    network=network,
+    learning=config.learning,
     example=Solved(
       features,
       beliefs,
@@ -76,7 +65,6 @@ def make_target(config: Config, game: Game, networks: Networks, learner: Learner
       comes_from=array(actions, number, dtype=jnp.int32),
       policy_weight=array(number),
     ),
-    make_examples=make_examples,
     errors=errors,
     held_out=True,
   )

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 
 from games.arrays import checked
-from games.build import add_payoff_runs, level_shape
+from games.build import LARGE_TABLE, add_payoff_runs, level_shape
 from games.pairs import DensePairs
 from games.public_tree import (
   LEAF,
@@ -57,24 +57,23 @@ class Extended:
 def with_continuations(top: PublicTree, tables: Array) -> Extended:
   """Lets players choose, at every leaf of a depth-limited tree, how they play from there on.
 
-  Each infostate chooses for itself, at each leaf anew, knowing how it got there (thesis, section
-  5.2). A player with one continuation chooses nothing. If both have several then neither sees what
-  the other chose: player 0's choice is a hidden move.
+  Each infostate chooses for itself, at each leaf anew (thesis, section 5.2). If both players have
+  several continuations then neither sees the other's choice: player 0's is a hidden move.
 
   Args:
     top: one depth-limited tree, its infostates in tables.
-    tables: `[L, k0, k1, H, H]` what each pair of infostates is worth to player 0 at each leaf, for
-      every choice of player 0's continuation and player 1's: expected payoff times the pair's
-      weight, as `PublicTree.payoffs` and `solvers.contrib.pair_values` have it.
+    tables: `[L, k0, k1, H, H]` values of pairs of infostates to player 0 at each leaf, for both
+      players' choices: expected payoff times the pair's weight, as of
+      `solvers.contrib.pair_values`.
 
   Returns:
     The whole tree, of the same dtype. Choice a of a player who chooses openly is its action a; the
-    hidden one is action 0 and leads from infostate h to `h * k0 + a`. Its mark (`origin`) is of
-    this tree and these tables, so that it is taken for a tree of no game.
+    hidden one is action 0 and leads from infostate h to `h * k0 + a`. Its mark (`origin`) is that
+    of no game.
 
   Raises:
-    ValueError: `top` is stacked, padded or not depth-limited, its infostates are hands of cards,
-      or `tables` have the wrong shape or are not finite.
+    ValueError: `top` is stacked, padded or not depth-limited, its infostates are hands of cards, or
+      `tables` have the wrong shape or are not finite.
   """
   _check_top(top)
   tables = np.asarray(tables, float)
@@ -232,7 +231,9 @@ def _assemble(top: PublicTree, grown: _Columns, added: np.ndarray) -> Extended:
     leaf_features=np.asarray(top.leaf_features)[:, :0],
     leaf_pair_index=np.zeros(0, np.int32),
     leaf_actor=np.zeros(0, np.int8),
-    structure=add_payoff_runs(TreeStructure(tuple(shapes)), index, gathered=pairs.gathered),
+    structure=add_payoff_runs(
+      TreeStructure(tuple(shapes)), index, gathered=grown.num_infostates <= LARGE_TABLE
+    ),
     depth_limited=False,
     compatible=top.compatible and more == 0,
     origin=_mark(top, added),

@@ -23,13 +23,11 @@ def pair_values(
   Args:
     tree: one tree without leaves, its infostates in tables.
     policy: `[N, H]`, as `solve` returns it.
-    nodes: which nodes are asked for; static. None for all. Values of other nodes are dropped on
-      the way, which large trees need.
+    nodes: which nodes are asked for; static. None for all. Others are dropped on the way.
 
   Returns:
     `[n, H, H]` (player 0's infostate, player 1's) expected payoff to player 0 times the weight of
-    the pair at that node, as `PublicTree.payoffs` has it; zero where two infostates exclude each
-    other. It depends on no beliefs.
+    the pair at that node, as `PublicTree.payoffs` has it; it depends on no beliefs.
 
   Raises:
     ValueError: the tree is depth-limited or stacked, its infostates are hands of cards, a node is

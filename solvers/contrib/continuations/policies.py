@@ -27,8 +27,8 @@ def biased_policy(
 ) -> jax.Array:
   """Multiplies the probability of each move by its action's factor, and renormalises.
 
-  So Modicum and Pluribus make continuations of a blueprint: towards folding, calling and raising
-  (thesis, section 5.2.2, the bias approach). Modicum's factor for folding is 10, Pluribus's 5.
+  So Modicum and Pluribus make continuations of a blueprint, towards folding, calling and raising
+  (thesis, section 5.2.2). Modicum's factor for folding is 10, Pluribus's 5.
 
   Args:
     tree: one tree.
@@ -36,8 +36,7 @@ def biased_policy(
     factors: what to multiply actions by, not negative; 1 for actions that it does not name.
 
   Returns:
-    `[N, H]`, of both players. Where all that the policy does has factor zero, moves are equally
-    likely.
+    `[N, H]`, of both players. Where all weight has factor zero, moves are equally likely.
 
   Raises:
     ValueError: a factor is negative or not finite, or `policy` has the wrong shape or is concrete
@@ -75,16 +74,13 @@ def leaf_tables(
   first: Sequence[Array],
   second: Sequence[Array],
 ) -> np.ndarray:
-  """Computes what every choice of continuations is worth to every pair of infostates.
+  """Computes the worth of every choice of continuations to every pair: `[L, k0, k1, H, H]`.
 
   Args:
     tree: one tree without leaves, its infostates in tables.
-    nodes: where play goes on by continuations.
-    first: k0 policies `[N, H]` of which player 0 chooses one; its moves alone count.
-    second: k1 policies of player 1.
-
-  Returns:
-    `[L, k0, k1, H, H]` for the L nodes, as `with_continuations` takes them.
+    nodes: the L nodes where play goes on by continuations.
+    first, second: k0 and k1 policies `[N, H]` of which player 0 and 1 choose; own moves alone
+      count.
 
   Raises:
     ValueError: as `pair_values`, a player has no policy, or one is of another shape.
@@ -114,9 +110,8 @@ def grown_continuations(
 ) -> list[np.ndarray]:
   """Grows one player's continuations by self-play (thesis, section 5.2.2, self-generative).
 
-  It starts with the blueprint alone. Again and again the depth-limited tree is solved with the
-  continuations so far, and the chooser's best response is added to what the other player then does:
-  that solution above the leaves, the blueprint below.
+  Again and again the depth-limited tree is solved with the continuations so far, and the chooser's
+  best response is added to the other's policy: that solution above the leaves, the blueprint below.
 
   Args:
     tree: one tree without leaves, its infostates in tables.
@@ -131,8 +126,8 @@ def grown_continuations(
     `count` policies `[N, H]`, the blueprint first; only the chooser's moves mean anything.
 
   Raises:
-    ValueError: as `pair_values` and `with_continuations`, `chooser` or `count` is not
-      allowed, or `top` is of another game.
+    ValueError: as `pair_values` and `with_continuations`, `chooser` or `count` is not allowed, or
+      `top` is of another game.
   """
   check_pairs(tree)
   check_whole(tree, policy, None)

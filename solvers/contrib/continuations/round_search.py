@@ -50,21 +50,19 @@ def search_rounds(
 ) -> np.ndarray:
   """Computes the policy of a player that searches at every decision as Pluribus does.
 
-  Each search reaches to the end of the round (`Game.stages`), where both players choose among
-  their continuations, and trusts both players' beliefs under what searches played before the round.
-  From the start of the round it lets the opponent have played the round in any way, while the
-  searcher's moves in it stay what they were for the hand that it holds (thesis, section 6.6).
-  From the decision point beliefs are trusted there too, which is unsafe (section 5.1.1). All
-  decisions and hands are searched, both players' alike.
+  Each search reaches to the end of the round (`Game.stages`), where both players choose among their
+  continuations. From the start of the round it lets the opponent have played the round in any way,
+  while the searcher's moves in it stay what they were for the hand that it holds (thesis, section
+  6.6). From the decision point beliefs are trusted there too, which is unsafe (section 5.1.1).
 
   Args:
     game: the rules, without hidden moves.
     tree: the whole tree of that game, its infostates in tables.
-    first: player 0's continuations, policies `[N, H]`, at least one; the last round uses none.
-    second: player 1's.
+    first, second: each player's continuations, policies `[N, H]`, at least one; the last round uses
+      none.
     start: where searches start: `"round"`, or `"decision"` for where the move is to be made.
-    frozen: with `start="round"`, for whom a searcher's own past moves stay: `"hand"` for the one
-      it holds, so that its other hands may have played otherwise, or `"all"`.
+    frozen: with `start="round"`, for whom a searcher's own past moves stay: `"hand"` for the one it
+      holds, or `"all"`.
     algorithm: None for CFR+.
     num_iterations: of each search, one player's update is one.
 

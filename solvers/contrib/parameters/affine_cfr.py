@@ -1,8 +1,6 @@
 """CFR that keeps its regrets as functions of a game's parameters (thesis, section 4.2).
 
-Payoffs are affine in theta, and so are regrets for a fixed sequence of policies: a sum of regrets
-for each parameter, and one for the rest, tell what the same policies would have regretted at any
-other theta.
+Payoffs are affine in theta, and so are regrets for a fixed sequence of policies.
 """
 
 import dataclasses
@@ -23,17 +21,11 @@ from solvers.sweeps.problem import Problem, Sweep, TreeProblem, choose, make_pro
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AffineProblem(TreeProblem):
-  """A problem of one theta with the payoffs of all.
+  """A problem of one theta with the payoffs of all."""
 
-  Attributes:
-    trees: the family.
-    mix: `[1 + D]` one, and theta less where the family starts: how its payoffs are added up.
-    parts: `[1 + D]` trees and pairs, of the payoffs where the family starts and of its slopes.
-  """
-
-  mix: jax.Array
-  parts: tuple[jax.Array, TreePairs]
-  trees: AffineTrees
+  mix: jax.Array  # `[1 + D]` weights of the parts: one, and theta less where the family starts
+  parts: tuple[jax.Array, TreePairs]  # `[1 + D]` trees and pairs: payoffs where the family starts
+  trees: AffineTrees  # the family
 
   def with_part(self, payoffs: jax.Array, pairs: TreePairs) -> Problem:
     """Returns the problem with one of `parts` in place of its payoffs."""
@@ -58,10 +50,9 @@ def affine_problem(trees: AffineTrees, theta: Array) -> AffineProblem:
 
 @dataclasses.dataclass(frozen=True)
 class AffineCFR(CFR):
-  """CFR on an `AffineProblem`, with a rule whose sums are linear in regret.
+  """CFR on an `AffineProblem`, with a rule whose sums are linear in regret."""
 
-  An update costs `1 + D` sweeps up. Each array of `CFRState.regret` is `[1 + D, n, H]`.
-  """
+  # An update costs `1 + D` sweeps up. Each array of `CFRState.regret` is `[1 + D, n, H]`.
 
   def init(self, problem: Any, policy: Any = None) -> CFRState:
     state = super().init(problem, policy)

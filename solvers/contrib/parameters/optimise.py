@@ -55,10 +55,9 @@ def optimise(
 ) -> Optimum:
   """Climbs to parameters that are best for `player` where both play an equilibrium of them.
 
-  By the envelope theorem the gradient of a game's value is that of the payoffs under a fixed
-  equilibrium, so that one solve gives all of it. Steps go by its signs (Rprop): they grow by a
-  fifth while a sign stays and are halved where it changes, since values have kinks where the
-  equilibrium does. What is found is a local optimum.
+  By the envelope theorem one solve gives the whole gradient of a game's value. Steps go by its
+  signs (Rprop): they grow by a fifth while a sign stays and are halved where it changes, since
+  values have kinks. The result is a local optimum.
 
   Args:
     trees: from `affine_trees`.
@@ -66,8 +65,7 @@ def optimise(
     bounds: `[D, 2]` the least and greatest of each parameter.
     start: `[D]` the first parameters; None for those that `trees` starts from.
     algorithm: of each solve; None for `discounted_cfr()`. Static.
-    num_iterations: of each solve. Static.
-    num_steps: how many solves. Static.
+    num_iterations, num_steps: of each solve, and how many solves. Static.
 
   Raises:
     ValueError: a shape or number is out of range, or `start` is not within `bounds`.
@@ -116,15 +114,8 @@ def _climb(trees, first, limits, player, algorithm, num_iterations, num_steps) -
 
 
 def value_gradient(trees: AffineTrees, policy: Levels, player: int) -> jax.Array:
-  """Returns the slope of `player`'s payoff in each parameter under a fixed policy: `[D]`.
-
-  At an equilibrium it is that of the game's value (the envelope theorem), where there is one.
-
-  Args:
-    trees: the family.
-    policy: `[n, H]` a level, of both players.
-    player: 0 or 1.
-  """
+  """Returns the slope of `player`'s payoff in each parameter under a fixed policy: `[D]`."""
+  # At an equilibrium it is that of the game's value (the envelope theorem), where there is one.
   slopes = jnp.asarray(trees.slopes)
   return jax.vmap(lambda slope: _value(trees.with_payoffs(slope), policy, player))(slopes)
 

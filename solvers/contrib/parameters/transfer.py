@@ -58,12 +58,12 @@ def solve_affine(
   Args:
     trees: from `affine_trees`.
     parameters: `[D]` of the game to be solved.
-    num_iterations: one player's update is one; an even number. Not static: more is no new program.
+    num_iterations: one player's update is one; even, and not static.
     start: what to go on from; None for nothing.
-    weight: of what `start` has seen: "bound" for (4.52) with the mean absolute payoff for L, as in
-      the thesis's experiments; "potential" for the ratio of potentials before and after, over all
-      of a player's choices together, at most 1; or a number. The lesser of both players' holds.
-    algorithm: vanilla or Linear CFR, whose sums are linear in regret; None for `vanilla_cfr()`.
+    weight: of what `start` has seen: "bound" for (4.52) with the mean absolute payoff for L;
+      "potential" for the ratio of potentials before and after, at most 1; or a number. The lesser
+      of both players' holds.
+    algorithm: vanilla or Linear CFR; None for `vanilla_cfr()`.
 
   Raises:
     ValueError: the algorithm is another, or a shape or number is out of range.

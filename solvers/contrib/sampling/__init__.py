@@ -6,11 +6,6 @@ from solvers.contrib.sampling.strategy import WalkedStrategy
 from solvers.contrib.sampling.traversal import make_sampler, table_policy, traverse
 
 __all__ = [
-  "MCCFR",
-  "WalkedStrategy",
-  "make_sampler",
-  "solve_chance_sampled",
-  "solve_sampled",
-  "table_policy",
-  "traverse",
-]
+  "MCCFR", "WalkedStrategy", "make_sampler", "solve_chance_sampled", "solve_sampled",
+  "table_policy", "traverse",
+]  # fmt: skip

@@ -19,33 +19,22 @@ _TINY = 1e-30
 
 
 class MCCFRState(NamedTuple):
-  """Sums over traversals; a row of a table is of the move to that node.
+  """Sums over traversals; a row of a table is of the move to that node."""
 
-  Attributes:
-    regret: `[N, H]` sampled regrets; rows are nodes of a tree, or as `holds` says.
-    average: `[N, H]` policies, weighted by own reach in the mean.
-    baseline: `[P, N, H]` guesses of each traverser's values; None without.
-    nodes: how many the traversals of this period touched, terminal ones too.
-    periods: how many were before.
-    holds: `[N]` the node that each row is of, -1 where it is free; None with a tree.
-  """
-
-  regret: jax.Array
-  average: jax.Array
-  baseline: jax.Array | None
-  nodes: jax.Array
-  periods: jax.Array
-  holds: jax.Array | None = None
+  regret: jax.Array  # `[N, H]` sampled regrets; rows are nodes of a tree, or as `holds` says
+  average: jax.Array  # `[N, H]` policies, weighted by own reach in the mean
+  baseline: jax.Array | None  # `[P, N, H]` guesses of each traverser's values; None without
+  nodes: jax.Array  # how many the traversals of this period touched, terminal ones too
+  periods: jax.Array  # how many were before
+  holds: jax.Array | None = None  # `[N]` the node of each row, -1 where it is free
 
 
 _PROBES = 4  # rows that a node may have
 
 
 def _rows(holds: jax.Array | None, numbers: jax.Array, length: int, new: Any = -2) -> jax.Array:
-  """Returns the rows of nodes, `length` for those without one; where free rows are `new`, one.
-
-  Rows are never freed, so a node's own comes before the first that is free.
-  """
+  """Returns the rows of nodes, `length` for those without one; where free rows are `new`, one."""
+  # Rows are never freed, so a node's own comes before the first that is free.
   if holds is None:
     return jnp.where(numbers >= 0, numbers, length)
   rows = (numbers[..., None] + jnp.arange(_PROBES)) % length
@@ -154,18 +143,11 @@ class MCCFR:
 
 
 class SampledSolution(NamedTuple):
-  """A run of Monte Carlo CFR.
+  """A run of Monte Carlo CFR."""
 
-  Attributes:
-    average_policy: `[N, H]`, which converges to an equilibrium; None without a tree, where
-      `MCCFR.policy` reads it from the state.
-    nodes: how many were touched, terminal ones too.
-    state: to go on from.
-  """
-
-  average_policy: jax.Array | None
-  nodes: int
-  state: MCCFRState
+  average_policy: jax.Array | None  # `[N, H]`, None without a tree
+  nodes: int  # how many were touched, terminal ones too
+  state: MCCFRState  # to go on from
 
 
 @validation.checked
@@ -181,20 +163,17 @@ def solve_sampled(
 
   Args:
     tree: whole, of moves that all see; or a sampler, of rules too.
-    num_iterations: one player's update is one; player 0 is first. The last of an odd
-      number is left out.
+    num_iterations: one player's update is one; player 0 is first. An odd number's last is left out.
     key: of the samples.
     algorithm: what is sampled, and how it is weighed.
     state: of a run to go on from; None to begin.
-
-  Returns:
-    The average policy, the number of nodes, and the state.
 
   Raises:
     ValueError: an argument is not as above.
   """
   sampler = tree if isinstance(tree, Sampler) else make_sampler(tree)
-  state = algorithm.init(sampler) if state is None else state
+  if state is None:  # of arrays apart, since each is donated
+    state = jax.tree.map(jnp.copy, algorithm.init(sampler))
   run = _run[work_on_trees()]
   state, policy = run(sampler, state, key, num_iterations // 2, algorithm=algorithm)
   nodes = int(state.periods) * (algorithm.period or _LARGE) + int(state.nodes)
@@ -215,4 +194,4 @@ def _traversals(sampler, state, key, number, *, algorithm):
   return state, problem.join(problem.normalise(problem.split(state.average)))
 
 
-_run = Programs(_traversals, static_argnames="algorithm")
+_run = Programs(_traversals, static_argnames="algorithm", donate_argnames="state")

@@ -1,8 +1,6 @@
 """CFR with public chance sampling (Johanson et al. 2012): an update visits one deal of the cards.
 
-What a deal leaves of a tree is a tree of its own, whose outcome of chance weighs as often as there
-are outcomes. An update of CFR on that tree is one on the whole in the mean, and costs what the deal
-has. The rounds of betting stay vectors over hands.
+Rounds of betting stay vectors over hands; in the mean an update is one on the whole tree.
 """
 
 import dataclasses
@@ -28,14 +26,7 @@ from solvers.xla import Programs, work_on_trees
 
 
 def deals_of(tree: PublicTree) -> tuple[PublicTree, np.ndarray]:
-  """Cuts a tree into the parts that each deal leaves, on the host.
-
-  Returns:
-    The parts, stacked, and the places of their nodes in the whole, `[C, n]`.
-
-  Raises:
-    ValueError: the tree is depth-limited or stacked, or what follows two deals differs.
-  """
+  """Cuts a tree into the parts that each deal leaves, on the host."""
   validation.check_unstacked(tree)
   parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
   order = np.argsort(parent, kind="stable")
@@ -81,7 +72,7 @@ def _part(tree: PublicTree, nodes: np.ndarray, odds: np.ndarray) -> PublicTree:
   index, chance = np.asarray(tree.payoff_index)[ends], tree.chance_probability
   if tree.hands is not None:  # the showdowns of this deal alone
     kept, index = of_tree(tree).used(index, index)
-    rows["strengths"] = kept.strengths  # type: ignore[attr-defined]
+    rows["strengths"] = kept.strengths  # type: ignore[union-attr]
   if chance is not None:
     rows["chance_probability"] = (chance * odds)[nodes].astype(tree.dtype)
   return dataclasses.replace(
@@ -96,14 +87,7 @@ Tables = tuple[jax.Array, ...]  # `[N, H]` policy, regrets, sums of policies
 
 
 def update_deal(problems: Problem, places: Array, state: Tables, deal: Any, player: int) -> Tables:
-  """Updates `player` on the part of one deal, whose rows of the tables change.
-
-  Args:
-    problems, places: of all deals, `[C, ...]`.
-    state: over the whole tree.
-    deal: which, below C.
-    player: 0 or 1; static.
-  """
+  """Updates `player` on the part of one deal, whose rows of the tables change."""
   problem, rows = jax.tree.map(lambda x: x[deal], problems), jnp.asarray(places)[deal]
   policy, *sums = (problem.split(x[rows]) for x in state)
   start = _CFR.init(problem, policy)
@@ -121,13 +105,9 @@ def update_deal(problems: Problem, places: Array, state: Tables, deal: Any, play
 
 @dataclasses.dataclass(frozen=True)
 class SampledBoards(ByBoards):
-  """CFR on lines whose updates visit one chunk of each part's boards, drawn evenly.
+  """CFR on lines whose updates visit one chunk of each part's boards, drawn evenly."""
 
-  Attributes:
-    period: as for `solve_chance_sampled`.
-  """
-
-  period: int | None = None
+  period: int | None = None  # as for `solve_chance_sampled`
 
   def visit_chunks(self, part: Any, number: int, state: Any, player: int, visit, carry) -> Any:
     """Visits one chunk, whose values weigh as many times as there are chunks."""
@@ -170,8 +150,7 @@ def solve_chance_sampled(
   Args:
     tree: whole, with the same game after every deal; or lines of more than one round, whose last
       deal is sampled, a few boards at a time.
-    num_iterations: one player's update is one; player 0 is first. The last of an odd
-      number is left out.
+    num_iterations: one player's update is one; player 0 is first. An odd number's last is left out.
     seed: of the draws.
     period: iterations after which regrets and policies weigh one more (Linear); None for never.
 
@@ -184,7 +163,7 @@ def solve_chance_sampled(
   if isinstance(tree, Lines):
     run, read = boards_on(tree, SampledBoards(_CFR, period=period), None, key=jax.random.key(seed))
     gap = float(run(num_iterations))
-    return Solution(exploitability=gap, average_policy=read(), iterations=num_iterations)
+    return Solution(exploitability=gap, average_policy=read()[0], iterations=num_iterations)
   run, key = _run[work_on_trees()], jax.random.key(seed)
   policy = run(*deals_of(tree), tree, key, num_iterations // 2, period=period)
   return Solution(policy, iterations=num_iterations)

@@ -1,15 +1,10 @@
-"""Sampled traversals of a public tree: external and outcome sampling (Lanctot et al. 2009).
-
-One pair of infostates is dealt. Chance and the opponent take one move each, by their
-probabilities; the traverser takes all of its moves (external sampling) or one (outcome sampling).
-The nodes of a level that are visited are a frontier of fixed capacity, so a traversal costs what it
-visits and not what the tree has, and `jax.vmap` runs many. Where moves lead to more nodes than it
-holds, each is kept with one probability, by which what it says is divided.
-
-With baseline b, policy s and q the probability that a move a is taken, the value of the move is
-`b(a) + taken(a) (v(a) - b(a)) / q(a)`, and of the node `sum_a s(a)` of that (Schmid et al. 2019,
-equation 9). Its mean is the value, whatever b is: zero in plain Monte Carlo CFR.
-"""
+"""Sampled traversals of a public tree: external and outcome sampling (Lanctot et al. 2009)."""
+# One pair of infostates is dealt. The nodes of a level that are visited are a frontier of fixed
+# capacity, so a traversal costs what it visits, and `jax.vmap` runs many. Where moves lead to
+# more nodes than it holds, each is kept with one probability, by which what it says is divided.
+# With baseline b, policy s and q the probability that a move a is taken, the value of the move is
+# `b(a) + taken(a) (v(a) - b(a)) / q(a)`, and of the node `sum_a s(a)` of that (Schmid et al.
+# 2019, equation 9). Its mean is the value, whatever b is: zero in plain Monte Carlo CFR.
 
 import dataclasses
 from collections.abc import Callable
@@ -32,61 +27,36 @@ Baseline = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 class Visits(NamedTuple):
-  """The nodes of one traversal, `[V]` slots level by level.
+  """The nodes of one traversal, `[V]` slots level by level."""
 
-  Attributes:
-    node: its number, -1 in a slot that is empty.
-    infostate: of the mover.
-    held: the traverser's infostate.
-    player: who moves: 0 or 1; any other number at chance and terminal nodes.
-    moves: `[V, A]` the number of the node after each of the mover's moves, -1 where there is none.
-    policy: `[V, A]` the mover's, or chance's.
-    value: sampled value of the node to the traverser, in the game's units.
-    regret: `[V, A]` sampled regrets of the traverser's moves, in the game's units; else zero. By
-      outcome sampling they are divided by the probability that the traverser's own moves are taken.
-    reach: the traverser's own, by its policy.
-    probability: that the traversal visits the node, the deal included.
-    sampled: the part of it that is no other's move: draws of the traverser's, and what is kept.
-  """
-
-  node: jax.Array
-  infostate: jax.Array
-  held: jax.Array
-  player: jax.Array
-  moves: jax.Array
-  policy: jax.Array
-  value: jax.Array
-  regret: jax.Array
-  reach: jax.Array
-  probability: jax.Array
-  sampled: jax.Array
+  node: jax.Array  # its number, -1 in a slot that is empty
+  infostate: jax.Array  # of the mover
+  held: jax.Array  # the traverser's infostate
+  player: jax.Array  # who moves: 0 or 1; any other number at chance and terminal nodes
+  moves: jax.Array  # `[V, A]` the node after each of the mover's moves, -1 where there is none
+  policy: jax.Array  # `[V, A]` the mover's, or chance's
+  value: jax.Array  # sampled value of the node to the traverser, in the game's units
+  regret: jax.Array  # `[V, A]` sampled, of the traverser's moves
+  reach: jax.Array  # the traverser's own, by its policy
+  probability: jax.Array  # that the traversal visits the node, the deal included
+  sampled: jax.Array  # the part of it that is no other's move: the traverser's draws
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Sampler:
-  """A game with what traversals look up, where nodes are those of a tree, by number.
+  """A game with what traversals look up, where nodes are those of a tree, by number."""
 
-  Attributes:
-    deals: `[H]` probability of player 0's infostates, and `[H, H]` of both.
-    start: the root, as one slot.
-    tree: whole, of moves that all see; None where the rules are walked.
-    child: `[N, A]` the node after each action, -1 where there is none.
-    ends: `[N]` table and factor of the payoffs of terminal nodes; zero elsewhere.
-    capacity: for each traverser the most nodes of each level that external sampling visits.
-    shape: of tables of moves, `[N, H]`.
-    dtype: of sums.
-    kept: whether moves may lead to more nodes than there is capacity for, of which some are kept.
-  """
-
-  deals: tuple[Array, Array]
-  start: Any
-  tree: Any
-  child: Any
-  ends: Any
+  deals: tuple[Array, Array]  # `[H]` probability of player 0's infostates, and `[H, H]` of both
+  start: Any  # the root, as one slot
+  tree: Any  # whole, of moves that all see; None where the rules are walked
+  child: Any  # `[N, A]` the node after each action, -1 where there is none
+  ends: Any  # `[N]` table and factor of the payoffs of terminal nodes; zero elsewhere
   capacity: tuple[tuple[int, ...], ...] = dataclasses.field(metadata={"static": True})
-  shape: tuple[int, int] = dataclasses.field(metadata={"static": True})
-  dtype: Any = dataclasses.field(metadata={"static": True})
+  shape: tuple[int, int] = dataclasses.field(
+    metadata={"static": True}
+  )  # `[N, H]` of tables of moves
+  dtype: Any = dataclasses.field(metadata={"static": True})  # of sums
   kept: bool = dataclasses.field(metadata={"static": True})
 
   def sizes(self, player: int, explore: float | None = None) -> tuple[int, ...]:
@@ -136,13 +106,9 @@ def walk(state: Any, history: Any, there: Any = True) -> Walked:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RulesSampler(Sampler):
-  """The same by the rules alone; a node's number is 31 mixed bits of the actions before it.
+  """The same by the rules alone; a node's number is 31 mixed bits of the actions before it."""
 
-  Attributes:
-    game: the rules.
-  """
-
-  game: Any = dataclasses.field(default=None, metadata={"static": True})
+  game: Any = dataclasses.field(default=None, metadata={"static": True})  # the rules
 
   def look(self, nodes):
     kind = jnp.where(nodes.number >= 0, self.game.actor(nodes.state), TERMINAL)
@@ -282,15 +248,12 @@ def traverse(
   Args:
     sampler: of the game.
     policy: of both players; moves beyond a node's are ignored. `table_policy` reads a table.
-    draws: `[sum of sizes]` random numbers, even in [0, 1): two for the deal, one for each slot,
-      and one after those of each level where not all nodes may be kept.
+    draws: `[sum of sizes]` random numbers in [0, 1): two for the deal, one for each slot, and one
+      after those of each level where not all nodes may be kept.
     player: the traverser, 0 or 1; static.
-    explore: None for external sampling; for outcome sampling how much of the traverser's choice of
-      its one move is uniform.
+    explore: None for external sampling; for outcome sampling the traverser's share of uniform
+      moves.
     baseline: guesses of what nodes are worth; None for zero.
-
-  Returns:
-    The visits.
   """
   hands, chance = _deal(sampler, draws[:2])
   _, *sizes = sampler.sizes(player, explore)

@@ -1,12 +1,7 @@
-"""Many searches of one game side by side, each after another of the same player, and its play.
-
-A search of continual re-solving starts from what the last one left (section B.1); what lies between
-two decisions of a player is a row of public actions. A game goes on by moves of a policy, and by
-what chance deals.
-"""
+"""Many searches of one game side by side, each after another of the same player, and its play."""
 
 import functools
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +9,11 @@ from jax import lax
 
 from games import CHANCE, TERMINAL, Game
 from games.arrays import one
-from games.public_tree import Array
 from solvers import tuning
 from solvers.algorithms.wrappers import Promises
 from solvers.growing.gt_cfr import Asked
 from solvers.growing.simulate import sample_index
-from solvers.growing.states import GTCFR, StateFunction
+from solvers.growing.states import GTCFR, StateFunction, only_wanted
 
 
 class PublicState(NamedTuple):
@@ -35,8 +29,7 @@ class Left(NamedTuple):
   Attributes:
     current: `[]` the place of the decision that it was for; -1 if there was none.
     here: that decision; before the first search, where the game begins.
-    child: `[C, A]` the places after each action, -1 where there is none; None where every search
-      has the same places.
+    child: `[C, A]` the places after each action, -1 for none; None where all searches share them.
     values: `[P, C, H]` mean expected payoffs at its inner nodes.
     reach: `[P, C, H]` players' ranges.
     known: `[P, C]` at which places something is known of a player's values.
@@ -51,19 +44,12 @@ class Left(NamedTuple):
 
 
 class ChainStart(NamedTuple):
-  """What a search starts from.
+  """What a search starts from."""
 
-  Attributes:
-    root: the public state there.
-    path: `[D]` public actions from there to the decision that the search is for; -1 for none.
-    beliefs: `[P, H]` at the root.
-    promises: there; None in games of perfect information.
-  """
-
-  root: PublicState
-  path: jax.Array
-  beliefs: jax.Array
-  promises: Promises | None
+  root: PublicState  # the public state there
+  path: jax.Array  # `[D]` public actions from there to the decision; -1 for none
+  beliefs: jax.Array  # `[P, H]` at the root
+  promises: Promises | None  # there; None in games of perfect information
 
 
 def beginning(rules: Game) -> PublicState:
@@ -74,8 +60,7 @@ def beginning(rules: Game) -> PublicState:
 def longest_wait(rules: Game) -> int:
   """Returns D: public actions from one decision of a player to its next at most, both counted once.
 
-  With one infostate a player a search owes nothing to earlier ones, and nothing is kept of the way
-  to it.
+  Zero with one infostate a player, where a search owes nothing to earlier ones.
   """
   return 0 if rules.num_infostates == 1 else rules.longest_wait
 
@@ -95,10 +80,9 @@ def alone(rules: Game, here: PublicState, beliefs: jax.Array) -> ChainStart:
 
 
 def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
-  """Returns the key of the search for a decision of an agent whose own is `key`.
+  """Returns the key of the search for a decision, another for every public state `[S]`.
 
-  It is another for every public state `[S]`, so that an agent of one key has one policy, whether it
-  comes to its decisions in a game or all are searched.
+  So an agent of one key has one policy, in a game or where all its decisions are searched.
   """
   return lax.scan(lambda key, x: (jax.random.fold_in(key, x), None), key, state)[0]
 
@@ -106,21 +90,10 @@ def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
 def next_start(
   rules: Game, left: Left, child: jax.Array, since: jax.Array, searcher: jax.Array
 ) -> ChainStart:
-  """Returns the start of a search after another of the same player, or after none.
-
-  It starts at the last state on the way at which that search knows what the opponent may be
-  promised: of a state that has just joined its tree it knows nothing. The searcher's range
-  and the opponent's values there are what it found; the opponent's own row of the beliefs is
-  uniform, since the gadget weighs its infostates. All arguments may be traced.
-
-  Args:
-    rules: of the game.
-    left: by the search before.
-    child: `[C, A]` of its places.
-    since: `[D]` the public actions since the decision of that search, or since the game began,
-      then -1.
-    searcher: who moves after them.
-  """
+  """Returns the start of a search after another of the same player, or after none."""
+  # It starts at the last state on the way of which that search knows what the opponent may be
+  # promised: of a state that has just joined it knows nothing. The opponent's own row of the
+  # beliefs is uniform, since the gadget weighs its infostates. All arguments may be traced.
   dtype = left.reach.dtype
   place = jnp.maximum(left.current, 0)
 
@@ -134,44 +107,21 @@ def next_start(
     return (root, jnp.where(known, below, place), known), jnp.where(known, -1, action)
 
   here = jax.tree.map(jnp.asarray, left.here)
-  first = here, place.astype(child.dtype), left.current >= 0
-  (root, place, _), path = lax.scan(follow, first, since)
-  prior, possible = jnp.asarray(rules.prior(), dtype), root.possible.astype(dtype)
-  reach, worth = left.reach[:, place], left.values[1 - searcher, place]
-  brought = beliefs_and_promises(left.current < 0, prior, possible, reach, worth, searcher)
-  return ChainStart(root, path, *brought)
-
-
-def beliefs_and_promises(
-  is_first: Array,
-  prior: Array,
-  possible: Array,
-  reach: Array,
-  worth: Array,
-  searcher: jax.Array,
-) -> tuple[jax.Array, Promises]:
-  """Returns the beliefs `[P, H]` and the promises from which a search starts at its root.
-
-  Args:
-    is_first: whether there was no search before; then there is but the prior.
-    prior: `[P, H]` where the game begins.
-    possible: `[P, H]` 1 for infostates that the rules allow at the root, else 0.
-    reach: `[P, H]` the ranges that the search before left there.
-    worth: `[H]` what it found that the opponent expects there.
-    searcher: who moves where the new search is for.
-  """
+  (root, place, _), path = lax.scan(
+    follow, (here, place.astype(child.dtype), left.current >= 0), since
+  )
+  possible, reach = root.possible.astype(dtype), left.reach[:, place]
   uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
   totals = reach.sum(axis=1, keepdims=True)
   ranges = jnp.where(totals > 0, reach / jnp.where(totals > 0, totals, 1.0), uniform)
   searcher = jnp.asarray(searcher, jnp.int32)
   is_opponent = jnp.arange(2, dtype=jnp.int32)[:, None] == 1 - searcher
+  worth = left.values[1 - searcher, place]
   promises = Promises.to_opponent(searcher, worth, ranges[1 - searcher])
-  found = jnp.where(is_opponent, uniform, ranges), promises
-  first = prior, Promises.none(prior.shape[1], reach.dtype)
-  return jax.tree.map(lambda x, y: jnp.where(is_first, x, y), first, found)
-
-
-T = TypeVar("T")
+  first = jnp.asarray(rules.prior(), dtype), Promises.none(rules.num_infostates, dtype)
+  later = jnp.where(is_opponent, uniform, ranges), promises
+  brought = jax.tree.map(lambda x, y: jnp.where(left.current < 0, x, y), first, later)
+  return ChainStart(root, path, *brought)
 
 
 class ChainSearch(NamedTuple):
@@ -188,8 +138,7 @@ class Found(NamedTuple):
     policy: `[M, H]` the average policy where it was for, as `moves_of` numbers moves.
     values: `[P, H]` expected payoffs there.
     root_values, root_mass: `[P, H]`, see `Grown`.
-    left: for the next search.
-    asked: one of its questions.
+    left, asked: for the next search, and one of its questions.
   """
 
   policy: jax.Array
@@ -228,11 +177,11 @@ class Ground(Protocol):
     """Returns the empty result, before the first search of a game."""
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
-    """Returns the grounds for searches from states `roots` `[B, S]`, and which are theirs `[B]`."""
-    return [(self, jnp.ones(len(roots), bool))]
+    """Returns the kinds of `search` from states `roots` `[B, S]`, and which are theirs `[B]`."""
+    return [(self.search, jnp.ones(len(roots), bool))]
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
-    """Makes one search, here or in a part."""
+    """Makes one search."""
 
 
 def search_each(
@@ -249,19 +198,22 @@ def search_each(
 
   Args:
     ground: of the game.
-    about, keys: `[B, ...]` what they are about, and a key for each.
-    active: `[B]` bool.
-    how: settings and what leaves are asked of.
-    rounds: of each search.
-    params: passed on to what is asked.
+    about, keys, active: `[B, ...]` decisions, a key for each, and whether it is searched.
+    how: settings and network; `rounds` of each search, and the network's `params`.
   """
-  kinds = ground.kinds(about.start.root.state)
-  settings = dict(how=how, rounds=rounds, params=params)
-  searches = [functools.partial(part.search, **settings) for part, _ in kinds]
-  shapes = jax.eval_shape(jax.vmap(searches[0]), about, keys)
-  found = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-  for search, (_, here) in zip(searches, kinds):
-    found = in_blocks(search, about, keys, active & here, found)
+  pieces, rows, found = tuning.pieces().searches, (about, keys), None
+  for search, here in ground.kinds(about.start.root.state):
+
+    def each(row: tuple[Any, Any], search: Any = search) -> Found:
+      return search(*row, how=how, rounds=rounds, params=params)
+
+    new = only_wanted(jax.vmap(each), rows, active & here, pieces, len(active))
+    if found is not None:
+      new = jax.tree.map(
+        lambda x, y, here=here: jnp.where(here.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, found
+      )
+    found = new
+  assert found is not None
   return found
 
 
@@ -277,34 +229,11 @@ def next_starts(
     beliefs = jnp.ones((len(searcher), 2, 1))
     return jax.vmap(functools.partial(alone, rules))(here, beliefs)
 
-  def one(left, since, searcher):
+  def start(left, since, searcher):
     child = left.child if ground.child is None else ground.child
     return next_start(rules, left, child, since, searcher)
 
-  return jax.vmap(one)(left, since, searcher)
-
-
-def in_blocks(search: Any, about: Any, keys: Any, active: jax.Array, found: T) -> T:
-  """Makes the active searches, so many at a time, and puts what they find in their places."""
-  number, pieces = len(active), tuning.pieces().searches
-  if pieces is None:
-    new = jax.vmap(search)(about, keys)
-    return jax.tree.map(
-      lambda x, y: jnp.where(active.reshape(-1, *[1] * (x.ndim - 1)), y, x), found, new
-    )
-  least, blocks = pieces
-  block = min(number, max(least, -(-number // blocks)))
-  padded = -(-number // block) * block
-  places = jnp.nonzero(active, size=padded, fill_value=number)[0]
-
-  def search_block(i: jax.Array, found: T) -> T:
-    some = lax.dynamic_slice_in_dim(places, i * block, block)
-    rows = jnp.minimum(some, number - 1)
-    new = jax.vmap(search)(*jax.tree.map(lambda x: x[rows], (about, keys)))
-    return jax.tree.map(lambda x, y: x.at[some].set(y, mode="drop"), found, new)
-
-  turns = -(-active.sum(dtype=jnp.int32) // block)
-  return lax.fori_loop(0, turns, search_block, found)
+  return jax.vmap(start)(left, since, searcher)
 
 
 class Standing(NamedTuple):
@@ -313,8 +242,8 @@ class Standing(NamedTuple):
   Attributes:
     here: the public state, a decision or the end.
     hands: `[P]` the players' infostates.
-    since: `[P, D]` public actions since each player's last decision, or since the game began, in
-      turn, then -1; None in games of perfect information.
+    since: `[P, D]` public actions since each player's last decision, or since the game began, then
+      -1; None in games of perfect information.
   """
 
   here: PublicState
@@ -344,7 +273,7 @@ def play_on(
   *,
   exploration: Any,
 ) -> tuple[Standing, jax.Array]:
-  """Makes one move, and deals what chance deals after it.
+  """Makes one move and deals after it; returns where the game stands, and whether it is over.
 
   Args:
     rules: of the game.
@@ -352,9 +281,6 @@ def play_on(
     policy: `[M, H]` the mover's, as `moves_of` numbers moves.
     key: a random key.
     exploration: `[]` how likely the move is uniform instead.
-
-  Returns:
-    The next decision or end, and whether the game is over.
   """
   move_key, chance_key = jax.random.split(key)
   numbers, here = jax.random.uniform(move_key, (2,)), standing.here
@@ -382,12 +308,7 @@ def _take(
   action: jax.Array,
   moved: tuple[jax.Array, jax.Array] | None = None,
 ) -> Standing:
-  """Returns the state of a game after a public action.
-
-  Args:
-    rules, standing, action: before and of the action.
-    moved: `[P]` which player made it, and the infostate that it holds then.
-  """
+  """Returns the state of a game after a public action."""
   here, hands, since = standing
   if since is not None:
     number = (since >= 0).sum(axis=1)

@@ -1,12 +1,8 @@
-"""The grounds of chains of searches, and policies of agents that search at every decision.
-
-A ground is a written-out tree with small parts of it, or rules. In most games most decisions are
-near the end. A search for one of those takes as long as its part of the game is large, if it is
-given a tree of that part alone.
-
-The policy of one seat is exact (Player of Games, section B.1): its searches depend on what it saw
-alone, so that all of them can be made beforehand, those further down the tree after those above.
-"""
+"""The grounds of chains of searches, and policies of agents that search at every decision."""
+# A ground is a written-out tree with small parts of it, or rules: a search near the end takes as
+# long as its part of the game is large, if its tree is of that part alone. The policy of one seat
+# is exact (Player of Games, section B.1): its searches depend on what it saw alone, so that all
+# of them can be made beforehand, those further down the tree after those above.
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,15 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import (
-  CHANCE,
-  Game,
-  PublicTree,
-  Tabulated,
-  build_public_tree,
-  stack_trees,
-  tabulate,
-)
+from games import CHANCE, Game, PublicTree, Tabulated, build_public_tree, stack_trees, tabulate
 from games.arrays import Positive, checked
 from games.public_tree import Array, largest_payoff
 from games.tabulate import NodeInfo, children_of
@@ -43,7 +31,9 @@ from solvers.growing.continual.chain import (
   next_starts,
   search_each,
 )
-from solvers.growing.gt_cfr import Asked, ByRules, Grown, OnTree, grow, most_nodes
+from solvers.growing.gt_cfr import Asked, Grown, grow
+from solvers.growing.insertion.tree import ByRules, most_nodes
+from solvers.growing.marked import OnTree
 from solvers.growing.states import GTCFR, StateFunction
 from solvers.metrics.histories import Histories, public_histories
 from solvers.resolving import Placer
@@ -54,20 +44,13 @@ _SHARE = 1 / 16
 
 
 class Parts(NamedTuple):
-  """`G` parts of a game, each below one node, stacked to a common shape.
+  """`G` parts of a game, each below one node, stacked to a common shape."""
 
-  Attributes:
-    trees, nodes: every array has a leading axis `[G]`.
-    places: `[G, n]` where their nodes are in the whole tree; its size for padding.
-    part: `[N]` the part that a node of the whole tree is in; -1 for none.
-    local: `[N]` its place there.
-  """
-
-  trees: PublicTree
-  nodes: NodeInfo
-  places: Array
-  part: Array
-  local: Array
+  trees: PublicTree  # every array has a leading axis `[G]`
+  nodes: NodeInfo  # every array has a leading axis `[G]`
+  places: Array  # `[G, n]` where their nodes are in the whole tree; its size for padding
+  part: Array  # `[N]` the part that a node of the whole tree is in; -1 for none
+  local: Array  # `[N]` its place there
 
 
 @jax.tree_util.register_dataclass
@@ -106,18 +89,39 @@ class TreeGround(Ground):
     if self.parts is None:
       return super().kinds(roots)
     small = jnp.asarray(self.parts.part)[roots[:, 0]] >= 0
-    return [(self, ~small), (_Part(self), small)]
+    return [(self.search, ~small), (self._search_part, small)]
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     root, current = row.start.root.state[0], row.here.state[0]
-    start = self.start(self.tree, self.rules.tables.info, row, root, current)
+    about = self.tree, self.rules.tables.info, self.scale, root, current
+    start = OnTree(*about, row.start.beliefs, row.start.promises)
     return self.found(row, grow(start, key, params, rounds, how.search, network=how.network))
 
-  def start(
-    self, tree: PublicTree, nodes: NodeInfo, row: ChainSearch, root: jax.Array, current: jax.Array
-  ) -> OnTree:
-    """Returns the start of a search in the whole tree or in a part."""
-    return OnTree(tree, nodes, self.scale, root, current, row.start.beliefs, row.start.promises)
+  def _search_part(
+    self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any
+  ) -> Found:
+    """Makes one search in the part below its root."""
+    parts = jax.tree.map(jnp.asarray, self.parts)
+    root, current = row.start.root.state[0], row.here.state[0]
+    number = parts.part[root]
+    tree, nodes, places = jax.tree.map(
+      lambda x: x[number], (parts.trees, parts.nodes, parts.places)
+    )
+    about = tree, nodes, self.scale, parts.local[root], parts.local[current]
+    start = OnTree(*about, row.start.beliefs, row.start.promises)
+    grown = grow(start, key, params, rounds, how.search, network=how.network)
+
+    def put(x: jax.Array) -> jax.Array:
+      empty = jnp.zeros((2, self.tree.num_nodes, *x.shape[2:]), x.dtype)
+      return empty.at[:, places].set(x, mode="drop")
+
+    spread = grown._replace(
+      values=put(grown.values),
+      reach=put(grown.reach),
+      known=put(grown.known),
+      asked=grown.asked._replace(here=places[grown.asked.here].astype(jnp.int32)),
+    )
+    return self.found(row, spread)
 
   def found(self, row: ChainSearch, grown: Grown) -> Found:
     """Returns the result of a search by the nodes of the whole tree."""
@@ -136,34 +140,6 @@ def _found(
   left = Left(place, row.here, child, grown.values, grown.reach, grown.known)
   values = grown.values[:, place]
   return Found(grown.policy, values, grown.root_values, grown.root_mass, left, asked)
-
-
-class _Part(NamedTuple):
-  """The parts of a `TreeGround`."""
-
-  whole: TreeGround
-
-  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
-    ground, parts = self.whole, jax.tree.map(jnp.asarray, self.whole.parts)
-    root, current = row.start.root.state[0], row.here.state[0]
-    number = parts.part[root]
-    tree, nodes, places = jax.tree.map(
-      lambda x: x[number], (parts.trees, parts.nodes, parts.places)
-    )
-    start = ground.start(tree, nodes, row, parts.local[root], parts.local[current])
-    grown = grow(start, key, params, rounds, how.search, network=how.network)
-
-    def put(x: jax.Array) -> jax.Array:
-      empty = jnp.zeros((2, ground.tree.num_nodes, *x.shape[2:]), x.dtype)
-      return empty.at[:, places].set(x, mode="drop")
-
-    spread = grown._replace(
-      values=put(grown.values),
-      reach=put(grown.reach),
-      known=put(grown.known),
-      asked=grown.asked._replace(here=places[grown.asked.here].astype(jnp.int32)),
-    )
-    return ground.found(row, spread)
 
 
 @jax.tree_util.register_dataclass
@@ -284,19 +260,13 @@ def resolved_policies(
     seeds: one agent each.
     network, params: as for `gt_cfr`.
     chain: which search the next starts from: `"own"`, the same player's last, or `"single"`, the
-      last of either player. Values found under a gadget of the other player's are promises of
-      nobody, so a single chain is not sound; it is here to show that.
+      last of either, which is not sound: values under the other's gadget are nobody's promises.
     batch_size: searches made side by side; None for what suits the device.
     progress: called with how many searches are done, and of how many.
 
   Raises:
     ValueError: `chain` or `batch_size` is not allowed, or `tree` is of another game or cut off.
   """
-  validation.check_unstacked(tree)
-  if tree.depth_limited:
-    raise ValueError(
-      f"tree is cut off at {tree.num_leaves} leaves; a policy of the whole game needs all"
-    )
   ground = tree_ground(game, tree)
   histories = public_histories(ground.rules, max_histories=tree.num_nodes)
   whole = jax.device_put(ground)
@@ -327,16 +297,13 @@ def history_policies(
   batch_size: Positive | None = None,
   progress: Progress | None = None,
 ) -> np.ndarray:
-  """Returns the policy of an agent that searches at every decision, for each seed.
+  """Returns the policy of an agent that searches at every decision by rules: `[seeds, N, M, H]`.
 
-  As `resolved_policies`, in a game by whose rules searches make their trees.
+  Moves are as `moves_of` numbers them; zero where no player moves.
 
   Args:
     histories: of the game.
-    search, seeds, network, params, batch_size, progress: as there.
-
-  Returns:
-    `[seeds, N, M, H]`, as `moves_of` numbers moves; zero where no player moves.
+    search, seeds, network, params, batch_size, progress: as for `resolved_policies`.
 
   Raises:
     ValueError: `batch_size` is not allowed.

@@ -1,7 +1,4 @@
-"""The problem of an inserted tree: sweeps by depth over nodes of any order (store B).
-
-With hidden moves it has rows for moves beside those for nodes.
-"""
+"""The problem of an inserted tree: sweeps by depth over nodes of any order (store B)."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,23 +18,14 @@ _FEW_ACTIONS = 8  # whose children are gathered; more are scattered
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InsertedProblem(PlacesProblem):
-  """The problem of a tree's nodes in the order of their places, whose leaves are all `C` of them.
+  """The problem of a tree's nodes in the order of their places, all `C` of them its leaves."""
 
-  Attributes:
-    tree: an `InsertedTree`.
-    interior: `[C]` which nodes have children.
-    deepest: the depth of the tree.
-  """
-
-  interior: jax.Array
-  deepest: jax.Array
+  interior: jax.Array  # `[C]` which nodes have children
+  deepest: jax.Array  # the depth of the tree
 
   @property
   def rows(self) -> jax.Array:
     return jnp.arange(self.tree.num_nodes)
-
-  def is_frontier(self) -> jax.Array:
-    return self.tree.frontier
 
   def leaf_rows(self, levels: Levels) -> jax.Array:
     return join_levels(levels)
@@ -126,26 +114,6 @@ class InsertedProblem(PlacesProblem):
     return total
 
 
-def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
-  """Returns the problem of an `InsertedTree` from root `beliefs` `[P, H]`."""
-  game = tree.game
-  exists = tree.present[:, None].astype(beliefs.dtype)
-  nature = [
-    jnp.where(tree.possible[:, p], beliefs[p][None] * tree.chance[:, None], 0.0) for p in (0, 1)
-  ]
-  mass = [game.compatible_mass(tree.state[:1], beliefs[1 - p][None], p)[0] for p in (0, 1)]
-  rows = tuple((x[:1], x[1:]) for x in nature)
-  return InsertedProblem(
-    tree=tree,
-    nature=(rows[0], rows[1]),
-    root_mass=jnp.stack(mass),
-    exists=(exists[:1], exists[1:]),
-    beliefs=beliefs,
-    interior=tree.interior,
-    deepest=tree.depth.max(),
-  )
-
-
 # Nodes of one depth that a sweep takes together, and those of trees of little room: most of a block
 # that is wider than a depth is empty.
 _BLOCK, _FEW = 32, 8
@@ -156,48 +124,29 @@ _LEAST = 1e-20
 
 
 class _Block(NamedTuple):
-  """Nodes of one depth, `[W]` of each, as the player sees them whose sweep it is.
+  """Nodes of one depth, `[W]` of each, as the player sees them whose sweep it is."""
 
-  Attributes:
-    nodes: their places; the capacity where there is none.
-    above: their parents.
-    seen: whether somebody else moved to them, so that infostates stayed as they were.
-    moves: whether the player moves there.
-  """
-
-  nodes: jax.Array
-  above: jax.Array
-  seen: jax.Array
-  moves: jax.Array
+  nodes: jax.Array  # their places; the capacity where there is none
+  above: jax.Array  # their parents
+  seen: jax.Array  # whether somebody else moved to them, so that infostates stayed as they were
+  moves: jax.Array  # whether the player moves there
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HiddenProblem(InsertedProblem):
-  """As `InsertedProblem`, for games with hidden moves: infostates change, and may merge.
+  """As `InsertedProblem`, for games with hidden moves: infostates change, and may merge."""
 
-  Levels are three: the root's row `[1, H]`, the other nodes' `[C - 1, H]`, and the moves'
-  `[C * M, H]`, `M` for each node, in the infostates from which they are made. So all moves of an
-  infostate are siblings, whatever is seen of them. Nobody moves to the second level.
-
-  An own reach includes the root's beliefs: where infostates meet, policies are averaged by how
-  likely each of them was. Infostates of an inner node of whose moves none is in the tree are worth
-  what the network says, and lead nowhere.
-
-  A player who never holds more than a few of the infostates, the first ones, has no more of them
-  in its sweeps: `K` of the `H`.
-
-  Attributes:
-    after: `[C, M, H]` row times `H` plus infostate to which a move leads, `C * H` for none.
-    going: for each player `[C, M, K]` the same with `K` for `H`.
-    order: `[C]` places by depth, free ones last.
-    until: None, or the depth `[]` below which nobody asks for a reach from other than one at the
-      root, which is what remains of a search's last update once its tree has grown.
-  """
-
-  after: jax.Array
-  going: tuple[jax.Array, jax.Array]
-  order: jax.Array
-  until: jax.Array | None = None
+  # Levels are three: the root's row `[1, H]`, the other nodes' `[C - 1, H]`, and the moves',
+  # `[C * M, H]`, in the infostates from which they are made. So all moves of an infostate are
+  # siblings, whatever is seen of them. Nobody moves to the second level.
+  # An own reach includes the root's beliefs: where infostates meet, policies are averaged by how
+  # likely each of them was. Infostates of an inner node of whose moves none is in the tree are
+  # worth what the network says, and lead nowhere.
+  # A player who never holds more than the first K infostates has no more of them in its sweeps.
+  after: jax.Array  # `[C, M, H]` row times `H` plus infostate after a move, `C * H` for none
+  going: tuple[jax.Array, jax.Array]  # for each player `[C, M, K]` the same with `K` for `H`
+  order: jax.Array  # `[C]` places by depth, free ones last
+  until: jax.Array | None = None  # None, or the depth `[]` below which reach is of the root alone
 
   @property
   def shapes(self) -> list[tuple[int, int]]:
@@ -211,12 +160,6 @@ class HiddenProblem(InsertedProblem):
 
   def until_update(self, current: jax.Array) -> "HiddenProblem":
     return dataclasses.replace(self, until=self.tree.depth[current])
-
-  def is_frontier(self) -> jax.Array:
-    tree = self.tree
-    there = self.after < tree.num_nodes * self.num_infostates  # [C, M, H] moves in the tree
-    left = (tree.open.any(axis=1) & ~there.any(axis=1)).any(axis=1)
-    return tree.frontier | (self.interior & left)
 
   def leaf_rows(self, levels: Levels) -> jax.Array:
     return join_levels(levels[:2])
@@ -341,21 +284,38 @@ class HiddenProblem(InsertedProblem):
     )[1]
 
 
-def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:
-  """Returns the problem with rows for moves."""
-  tree: Any = problem.tree
-  size = tree.num_infostates
-  node = tree.after
-  after = jnp.where(node >= 0, node * size + tree.leads_to, tree.capacity * size)
-  moves = (node >= 0).reshape(-1, size).astype(tree.dtype)
+def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
+  """Returns the problem of an `InsertedTree` from root `beliefs` `[P, H]`."""
+  game, size = tree.game, tree.num_infostates
+  exists = tree.present[:, None].astype(beliefs.dtype)
+  # With hidden moves the root's beliefs are in the players' own reach.
+  weight = jnp.ones_like(beliefs) if tree.hides else beliefs
+  nature = [jnp.where(tree.possible[:, p], weight[p] * tree.chance[:, None], 0.0) for p in (0, 1)]
+  mass = [game.compatible_mass(tree.state[:1], beliefs[1 - p][None], p)[0] for p in (0, 1)]
+  given: Any = dict(
+    tree=tree,
+    nature=tuple((x[:1], x[1:]) for x in nature),
+    root_mass=jnp.stack(mass),
+    exists=(exists[:1], exists[1:]),
+    beliefs=beliefs,
+    frontier=tree.frontier,
+    interior=tree.interior,
+    deepest=tree.depth.max(),
+  )
+  if not tree.hides:
+    return InsertedProblem(**given)
+  action = jnp.maximum(tree.by_action, 0).reshape(tree.capacity, -1)
+  node = jnp.take_along_axis(tree.child, action, axis=1).reshape(tree.by_action.shape)
+  node = jnp.where(tree.by_action >= 0, node, -1)  # after each move
+  there = node >= 0
+  left = (tree.open.any(axis=1) & ~there.any(axis=1)).any(axis=1)
+  given["frontier"] |= tree.interior & left
+  given["exists"] += (there.reshape(-1, size).astype(tree.dtype),)
+  after = jnp.where(there, node * size + tree.leads_to, tree.capacity * size)
   deepest = jnp.iinfo(tree.depth.dtype).max
   order = jnp.argsort(jnp.where(tree.present, tree.depth, deepest), stable=True)
-  # The root's beliefs are in the players' own reach.
-  nature = [jnp.where(tree.possible[:, p], tree.chance[:, None], 0.0) for p in (0, 1)]
-  given = vars(problem) | {"exists": (*problem.exists, moves)}
-  given |= {"nature": tuple((x[:1], x[1:]) for x in nature)}
   going = []
-  for held in tree.game.num_held:
+  for held in game.num_held:
     few = node[:, :, :held]
     to = few * held + tree.leads_to[:, :, :held]
     going.append(jnp.where(few >= 0, to, tree.capacity * held))

@@ -12,7 +12,9 @@ from jax import lax
 
 from games import CHANCE, TERMINAL, Game
 from games.public_tree import PADDING, Array
-from solvers.growing.insertion.problem import InsertedProblem, inserted_problem, with_hidden_moves
+from solvers.algorithms.wrappers import Promises
+from solvers.growing.insertion.problem import InsertedProblem, inserted_problem
+from solvers.growing.states import GTCFR
 from solvers.growing.store import Moves
 
 # Children that are written at once. Few states have as many as the rules allow, such as one for
@@ -23,52 +25,28 @@ _AT_ONCE = 32
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class InsertedTree:
-  """Public states that a search has added, in the order in which they joined, then free places.
+  """Public states that a search has added, in the order in which they joined, then free places."""
 
-  Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`,
-  `M` moves of `Game.moves_of`, which are the actions where all moves are seen.
-
-  Attributes:
-    count: how many nodes there are.
-    lost: how many had to stay out for want of room; their parents kept what they were.
-    state: `[C, S]` the game's public state.
-    kind: `[C]` 0 or 1 (that player moves), `CHANCE`, `TERMINAL`, or `PADDING` where free.
-    depth: `[C]` public actions since the root; -1 where free.
-    parent, action: `[C]` the node before, 0 for the root, and the action that led here.
-    child: `[C, A]` the node after each action, -1 where there is none.
-    legal: `[C, A]` which actions the rules allow, in the tree or not.
-    chance: `[C]` probability of all that chance has done since the root.
-    possible: `[C, P, H]` which infostates the rules allow.
-    features: `[C, F]` as the mover sees it, player 0 where chance moves; zero where the game is
-      over.
-    leads_to, by_action: with hidden moves `[C, M, H]` what the mover can do, see `Game.moves_of`;
-      otherwise `[C, 0, H]`.
-    prior: `[C, M, H]` how likely the network thought each move when it was asked last; uniform
-      without one.
-    values: `[C, P]` with one infostate a player, expected payoffs: the game's where it is over,
-      the network's where it was asked when the node joined; `[C, 0]` otherwise.
-    game: the rules.
-    width: how many children join at most in a simulation.
-  """
-
-  count: jax.Array  # []
-  lost: jax.Array  # []
-  state: jax.Array  # [C, S]
-  kind: jax.Array  # [C]
-  depth: jax.Array  # [C]
-  parent: jax.Array  # [C]
-  action: jax.Array  # [C]
-  child: jax.Array  # [C, A]
-  legal: jax.Array  # [C, A]
-  chance: jax.Array  # [C]
-  possible: jax.Array  # [C, P, H]
-  features: jax.Array  # [C, F]
-  leads_to: jax.Array  # [C, M, H] or [C, 0, H]
-  by_action: jax.Array  # [C, M, H] or [C, 0, H]
-  prior: jax.Array  # [C, M, H]
-  values: jax.Array  # [C, P] or [C, 0]
-  game: Game = dataclasses.field(metadata={"static": True})
-  width: int = dataclasses.field(metadata={"static": True})
+  # Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`,
+  # `M` moves of `Game.moves_of`, which are the actions where all moves are seen.
+  count: jax.Array  # how many nodes there are
+  lost: jax.Array  # how many had to stay out for want of room; their parents kept what they were
+  state: jax.Array  # `[C, S]` the game's public state
+  kind: jax.Array  # `[C]` 0 or 1 (that player moves), `CHANCE`, `TERMINAL`, or `PADDING` where free
+  depth: jax.Array  # `[C]` public actions since the root; -1 where free
+  parent: jax.Array  # `[C]` the node before, 0 for the root
+  action: jax.Array  # `[C]` that led here
+  child: jax.Array  # `[C, A]` the node after each action, -1 where there is none
+  legal: jax.Array  # `[C, A]` which actions the rules allow, in the tree or not
+  chance: jax.Array  # `[C]` probability of all that chance has done since the root
+  possible: jax.Array  # `[C, P, H]` which infostates the rules allow
+  features: jax.Array  # `[C, F]` as the mover sees it, player 0 where chance moves
+  leads_to: jax.Array  # `[C, M, H]`, see `Game.moves_of`; `[C, 0, H]` without hidden moves
+  by_action: jax.Array  # `[C, M, H]`, see `Game.moves_of`; `[C, 0, H]` without hidden moves
+  prior: jax.Array  # `[C, M, H]` the network's newest answer; uniform without one
+  values: jax.Array  # `[C, P]` expected payoffs with one infostate a player; `[C, 0]` otherwise
+  game: Game = dataclasses.field(metadata={"static": True})  # the rules
+  width: int = dataclasses.field(metadata={"static": True})  # most children a simulation
 
   @property
   def capacity(self) -> int:
@@ -109,13 +87,6 @@ class InsertedTree:
     """Which moves the rules allow: `[C, M, H]`, or `[C, M, 1]` where all moves are seen."""
     return self.leads_to >= 0 if self.hides else self.legal[:, : self.prior.shape[1], None]
 
-  @property
-  def after(self) -> jax.Array:
-    """The node after each hidden move, `[C, M, H]`; -1 where that is not in the tree."""
-    action = jnp.maximum(self.by_action, 0).reshape(self.capacity, -1)
-    found = jnp.take_along_axis(self.child, action, axis=1).reshape(self.by_action.shape)
-    return jnp.where(self.by_action >= 0, found, -1)
-
   def by_move(self, rows: jax.Array) -> jax.Array:
     return rows[self.capacity :].reshape(self.leads_to.shape) if self.hides else rows
 
@@ -141,8 +112,7 @@ class InsertedTree:
     return self.features
 
   def problem(self, beliefs: jax.Array, like: Any = None) -> InsertedProblem:
-    problem = inserted_problem(self, beliefs)
-    return with_hidden_moves(problem) if self.hides else problem
+    return inserted_problem(self, beliefs)
 
   def join(self, node: jax.Array, joins: jax.Array) -> tuple["InsertedTree", jax.Array]:
     return insert(self, node, joins, self.width)
@@ -161,10 +131,7 @@ class InsertedTree:
       row, is_open = self.child[node, :size], self.legal[node, :size]
       known, action = row >= 0, jnp.arange(len(row), dtype=jnp.int32)
       leads_to = jnp.full_like(row, held)
-    column = jnp.full_like(row, held)
-    over = self.kind[row] == TERMINAL
-    met = jnp.full_like(row, node) if self.hides else jnp.where(over, node, row)
-    place = row, column, met, column, node
+    place = row, jnp.full_like(row, held), node
     return Moves(is_open, known, action, leads_to, *place, self.prior[node, :, held])
 
   def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:
@@ -199,16 +166,7 @@ def plant(
   dtype: Any,
   width: int = 1,
 ) -> InsertedTree:
-  """Returns the tree of one node, `state` `[S]`.
-
-  Args:
-    game: the rules.
-    state: of the root.
-    possible: `[P, H]` infostates there.
-    capacity: of the arrays.
-    dtype: of numbers that are not integers.
-    width: see `InsertedTree`.
-  """
+  """Returns the tree of one node, `state` `[S]`."""
   state = jnp.asarray(state)
   num_actions, num_infostates = game.num_actions, game.num_infostates
   features = jax.eval_shape(lambda x: game.features(x, 0), state[None])
@@ -245,41 +203,60 @@ def plant(
   return dataclasses.replace(tree, count=jnp.ones_like(tree.count))
 
 
-def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.Array]:
-  """Adds to the root's tree the states along `path` `[D]` and the children of all of them.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ByRules:
+  """The start of a search in a game whose tree is made as it grows."""
 
-  Returns:
-    The tree, and the place at which the path ends.
-  """
-  most = tree.game.num_children
-  tree, _ = insert(tree, jnp.zeros((), int), tree.legal[0], most)
+  state: Array  # `[S]` public state of the root
+  possible: Array  # `[P, H]` infostates that the rules allow there
+  path: Array  # `[D]` public actions from there, then -1
+  beliefs: Array  # `[P, H]` at the root
+  promises: Promises | None  # there, which may be to nobody; None for never to anybody
+  game: Game = dataclasses.field(metadata={"static": True})  # the rules
+  capacity: int = dataclasses.field(metadata={"static": True})  # nodes that there is room for
 
-  def follow(carry, action):
-    tree, node = carry
-    next_node = jnp.where(action >= 0, tree.child[node, action], node)
-    tree, _ = insert(tree, next_node, tree.legal[next_node] & (action >= 0), most)
-    return (tree, next_node), None
+  def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
+    """Returns the store of the root, the path and their children; and the path's end."""
+    root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
+    tree = plant(self.game, *root, children_at_once(self.game, search))
+    path, most = jnp.asarray(self.path), self.game.num_children
+    tree, _ = insert(tree, jnp.zeros((), int), tree.legal[0], most)
 
-  start = tree, jnp.zeros_like(tree.count, tree.child.dtype)
-  if not len(path):  # without compilation there is no loop of no turns
-    return start
-  return lax.scan(follow, start, path)[0]
+    def follow(carry, action):
+      tree, node = carry
+      next_node = jnp.where(action >= 0, tree.child[node, action], node)
+      tree, _ = insert(tree, next_node, tree.legal[next_node] & (action >= 0), most)
+      return (tree, next_node), None
+
+    start = tree, jnp.zeros_like(tree.count, tree.child.dtype)
+    if not len(path):  # without compilation there is no loop of no turns
+      return start
+    return lax.scan(follow, start, path)[0]
+
+  def steps(self, store: Any) -> int:
+    """Returns the most steps of a simulation."""
+    return min(self.game.max_moves, store.capacity)
+
+
+def children_at_once(game: Game, search: GTCFR) -> int:
+  """Returns the most children that a simulation adds."""
+  if search.children is None or game.has_chance:
+    return game.num_children
+  return min(search.children, game.num_children)
+
+
+def most_nodes(game: Game, search: GTCFR, length: int) -> int:
+  """Returns the most nodes of a search whose path is of `length` actions."""
+  most = search.simulations * children_at_once(game, search)
+  return 1 + game.num_children * (length + 1) + most
 
 
 def insert(
   tree: InsertedTree, node: jax.Array, joins: jax.Array, width: int
 ) -> tuple[InsertedTree, jax.Array]:
-  """Adds children of a node, all or, where they do not fit, none.
-
-  Args:
-    tree: what there is.
-    node: whose children.
-    joins: `[A]` bool, by action; of legal ones that are not there.
-    width: how many join at most; static.
-
-  Returns:
-    The tree, and the places of those who joined, `[width]`, the capacity where none.
-  """
+  """Adds children of a node, all or, where they do not fit, none."""
+  # `joins` `[A]` are legal actions without a child yet; the capacity stands for a place of none.
   actions = jnp.nonzero(joins, size=width, fill_value=0)[0].astype(jnp.int32)
   number = joins.sum().astype(tree.count.dtype)
   fits = tree.count + number <= tree.capacity

@@ -1,13 +1,10 @@
-"""Folds and showdowns on many boards at once, between hands of two lists.
-
-A fold is worth the other's reach over the hands that share no card with one's own, a showdown the
-reach that one beats less the reach that one loses to. *Dense*, a showdown is a product with a
-table; *sorted*, sums over the other's hands in order of strength, less those over the hands
-that hold one's first card, and one's second. A fold is a product with a table too, or two with
-smaller ones: all of the other's reach less that of hands that hold each card. *Walked*, C++ takes
-these sums for all lines at once (`walk.cc`): in 32 bits on a CPU. Tables have an axis of boards, of
-one where these are alike (`Group`).
-"""
+"""Folds and showdowns on many boards at once, between hands of two lists."""
+# A fold is worth the other's reach over the hands that share no card with one's own, a showdown
+# the reach that one beats less the reach that one loses to. *Dense*, a showdown is a product with
+# a table; *sorted*, sums over the other's hands in order of strength, less those over the hands
+# that hold one's first card, and one's second. *Walked*, C++ takes these sums for all lines at
+# once (`walk.cc`): in 32 bits on a CPU. Tables have an axis of boards, of one where these are
+# alike (`Group`).
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,48 +25,29 @@ _BY_CARD = 2.5  # sums by card where a table has so many times their entries
 
 
 class Folds(NamedTuple):
-  """What a fold is worth to each player: the other's reach that shares no card with a hand.
+  """What a fold is worth to each player: the other's reach that shares no card with a hand."""
 
-  Attributes:
-    table: `[D, J of the other, J]` for each player, `fold_table`; None where sums by card are
-      faster.
-    down: `[D, J of the other, C + 1]` how many hands of each class hold a card, and how many there
-      are.
-    up: `[D, C + 1, J]` -1 where the hand of a class holds the card, then 1.
-    twin: `[J]` the other's class of the same hand, which both its cards take out; None where both
-      have the same classes.
-  """
-
-  table: tuple[jax.Array, jax.Array] | None
+  table: tuple[jax.Array, jax.Array] | None  # `[D, J of the other, J]` for each player
   down: tuple[jax.Array, jax.Array] | None
   up: tuple[jax.Array, jax.Array] | None
-  twin: tuple[jax.Array, jax.Array] | None
+  twin: tuple[jax.Array, jax.Array] | None  # `[J]` the other's class of the same hand
 
 
 class Dense(NamedTuple):
-  """Showdowns as products with tables.
+  """Showdowns as products with tables."""
 
-  Attributes:
-    folds: what folds are worth.
-    showdowns: `[B, J of the other, J]` for each player, how many hands of the other's class share
-      no card and lose to a hand, less those that beat it; None before all cards lie. Where both
-      have the same classes it is one array: one of 272 hands fits a core's cache, two do not.
-  """
-
-  folds: Folds
-  showdowns: tuple[jax.Array, jax.Array] | None
+  # Showdowns count how many hands of the other's class share no card and lose to a hand, less those
+  # that beat it. Where both have the same classes it is one array: one of 272 hands fits a core's
+  # cache, two do not.
+  folds: Folds  # what folds are worth
+  showdowns: tuple[jax.Array, jax.Array] | None  # `[B, J of the other, J]` for each player
 
 
 class Sorted(NamedTuple):
-  """Showdowns as sums over the other's hands in order of strength.
+  """Showdowns as sums over the other's hands in order of strength."""
 
-  Attributes:
-    folds: what folds are worth.
-    showdowns: for each player, what it wins from the other's hands; None before all cards lie.
-  """
-
-  folds: Folds
-  showdowns: tuple[SortedShowdowns, SortedShowdowns] | None
+  folds: Folds  # what folds are worth
+  showdowns: tuple[SortedShowdowns, SortedShowdowns] | None  # for each player
 
 
 class Order(NamedTuple):
@@ -80,35 +58,21 @@ class Order(NamedTuple):
 
 
 class Cards(NamedTuple):
-  """What one player's hands hold.
+  """What one player's hands hold."""
 
-  Attributes:
-    held: `[D, J, M]` the cards of the hands of a class, then any.
-    number: `[D, J, M]` how many of its hands hold each, then 0.
-    size: `[D, J]` hands of each class.
-    own: `[D, J, 2]` the cards of one of them.
-    twin: `[D, J]` as `Group.twin`.
-  """
-
-  held: jax.Array
-  number: jax.Array
-  size: jax.Array
-  own: jax.Array
-  twin: jax.Array
+  held: jax.Array  # `[D, J, M]` the cards of the hands of a class, then any
+  number: jax.Array  # `[D, J, M]` how many of its hands hold each, then 0
+  size: jax.Array  # `[D, J]` hands of each class
+  own: jax.Array  # `[D, J, 2]` the cards of one of them
+  twin: jax.Array  # `[D, J]` as `Group.twin`
 
 
 class Walk(NamedTuple):
-  """Folds and showdowns in C++; see `walk.cc`.
+  """Folds and showdowns in C++; see `walk.cc`."""
 
-  Attributes:
-    folds: what folds are worth by XLA.
-    showdowns: each player's hands in order.
-    cards: of each player's.
-  """
-
-  folds: Folds
-  showdowns: tuple[Order, Order]
-  cards: tuple[Cards, Cards]
+  folds: Folds  # what folds are worth by XLA
+  showdowns: tuple[Order, Order]  # each player's hands in order
+  cards: tuple[Cards, Cards]  # of each player's
 
 
 Ends = Dense | Sorted | Walk
@@ -235,15 +199,7 @@ def sort(group: Group, final: Final, player: int) -> SortedShowdowns:
 
 
 def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
-  """Returns the other's reach that shares no card with each hand of `player`.
-
-  Args:
-    ends: of `B` boards.
-    reach: `[T, B, J of the other]` of one hand of each class, zero where the board blocks it.
-
-  Returns:
-    `[T, B, J]`. Of no meaning for hands that the board blocks.
-  """
+  """Returns the other's reach that shares no card with each hand of `player`."""
   folds = ends.folds
   if folds.table is not None:
     return _by_board(reach, folds.table[player])
@@ -283,13 +239,7 @@ def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
 def end_values(
   ends: Ends, reach: jax.Array, player: int, shows: jax.Array | None, folds: jax.Array | None
 ) -> jax.Array:
-  """Returns the values of lines that end: `[T, B, J]`, for reach as of `fold_values`.
-
-  Args:
-    ends, reach, player: as of `fold_values`.
-    shows: what wins less losses are worth, of the last lines; None for none.
-    folds: what the reach that shares no card is worth, of the first lines; None for none.
-  """
+  """Returns the values of lines that end: `[T, B, J]`, for reach as of `fold_values`."""
   if isinstance(ends, Walk):
     return _walk(ends, reach, player, shows, folds)
   first = len(reach) - (0 if shows is None else len(shows))

@@ -1,11 +1,9 @@
-"""Lines of which the last round is taken a few boards at a time.
-
-Nearly all columns are those of the last round. Its boards do not depend on each other, so whatever
-is only needed while one of them is updated is kept for a few: reach, values and policies of all
-never exist at once.
-"""
+"""Lines of which the last round is taken a few boards at a time."""
+# Nearly all columns are those of the last round. Its boards do not depend on each other: reach,
+# values and policies of all never exist at once.
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -18,7 +16,7 @@ from games.poker.lines.lines import Group, LineLevel, Lines, Street
 from solvers import tuning
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import Ends, Folds, form_of, join_ends, make_folds, make_showdowns
-from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem, undeal
+from solvers.sweeps.lines.problem import LinesProblem, hold, make_lines_problem, origins, undeal
 from solvers.sweeps.problem import Lock
 
 AXIS = "boards"  # of a mesh of devices that share the chunks of each part
@@ -74,7 +72,7 @@ class PartedProblem:
     stakes, rakes: of its levels.
     parts: its boards.
     levels: its levels, static; their street is 0.
-    floor: what players are held to on it, or None.
+    floor: what players are held to on it, rows of `make_lines_problem`, or None.
   """
 
   top: LinesProblem
@@ -95,7 +93,9 @@ class PartedProblem:
     belief = at(part.belief, index)
     street = Street(belief, None, None, (part.group,))
     lines = Lines(self.stakes, self.rakes, (street,), self.levels)
-    return LinesProblem(lines, ((part.ends(index),),), self.floor)
+    above = origins(self.top.lines.streets)[-1]
+    places = [above[p][at(part.parent[p], index)] for p in (0, 1)]
+    return LinesProblem(lines, ((part.ends(index),),), hold(self.floor, self.levels, [places]))
 
   def arrivals(self, reach: Levels) -> jax.Array:
     """Returns a player's reach in the columns before the last deal: `[W above, n]`."""
@@ -115,25 +115,40 @@ class PartedProblem:
     return above[np.argsort(self.levels[0].order)]
 
 
-def join_parts(problem: PartedProblem, tables: Any) -> tuple[np.ndarray, ...]:
-  """Returns a policy of the last round, of each player part by part, as `[n, W]` on the host.
-
-  One for each level after the first of the round.
-  """
-  found = []
-  for index, level in enumerate(problem.levels[1:], start=1):
+def join_parts(problem: PartedProblem, tables: Any, read: Any = np.asarray) -> Iterator[np.ndarray]:
+  """Yields tables of the last round, of each player part by part, as `[n, W]` on the host."""
+  # Those that nothing else holds are let go one by one.
+  tables = [[list(own) for own in x] for x in tables]
+  for level in problem.levels[1:]:
     player = level.mover or 0
-    place = sum(x.mover == player for x in problem.levels[1:index])
-    width = sum(part.boards * part.group.width(player) for part in problem.parts)
-    rows = np.empty((level.size, width), problem.street.belief[0].dtype)
-    start = 0
-    for part, own in zip(problem.parts, tables[player]):
-      stop = start + part.boards * part.group.width(player)
-      table = np.moveaxis(np.asarray(own[place]), 1, 0).reshape(level.size, -1)
+    stops = _stops(problem, player)
+    rows = np.empty((level.size, stops[-1]), problem.street.belief[0].dtype)
+    for own, start, stop in zip(tables[player], stops, stops[1:]):
+      table = np.moveaxis(read(own.pop(0)), 1, 0).reshape(level.size, -1)
       rows[:, start:stop] = table[:, : stop - start]
-      start = stop
-    found.append(rows)
-  return tuple(found)
+    yield rows
+
+
+def split_parts(problem: PartedProblem, levels: Sequence[Any]) -> Any:
+  """Returns `[n, W]` of each level after the first of the last round, of each player by part."""
+
+  def cut(rows: Any, part: Part, player: int, start: int, stop: int) -> np.ndarray:
+    chunks, width = part.belief[player].shape
+    rows = np.pad(rows[:, start:stop], ((0, 0), (0, chunks * width - stop + start)))
+    return np.moveaxis(rows.reshape(len(rows), chunks, width), 1, 0)
+
+  def of(player: int) -> Any:
+    stops = _stops(problem, player)
+    places = zip(problem.parts, [player] * len(stops), stops, stops[1:])
+    own = [x for x, level in zip(levels, problem.levels[1:]) if level.mover == player]
+    return tuple(tuple(cut(rows, *place) for rows in own) for place in places)
+
+  return of(0), of(1)
+
+
+def _stops(problem: PartedProblem, player: int) -> list[int]:
+  """Returns the first column of each part, and how many columns there are."""
+  return np.cumsum([0, *(x.boards * x.group.width(player) for x in problem.parts)]).tolist()
 
 
 def layout(problem: PartedProblem) -> PartedProblem:
@@ -177,12 +192,8 @@ def make_parted_problem(lines: Lines, shares: int = 1, lock: Lock | None = None)
   # The columns of the last round are kept in parts alone.
   deal = Street(street.belief, None, street.children, ())
   stakes = lines.stakes[first:]
-  held = floor = None
-  if lock is not None:
-    cut, stops = top.num_nodes, np.cumsum([level.size for level in levels])[:-1]
-    held = jax.tree.map(lambda x: x[:cut], lock)
-    rows = jax.tree.map(lambda x: jnp.asarray(x, lines.dtype)[cut:], lock)
-    floor = Lock(*(tuple(jnp.split(x, stops)) for x in rows))
+  held = jax.tree.map(lambda x: x[: top.num_nodes], lock)
+  floor = jax.tree.map(lambda x: jnp.asarray(x, lines.dtype)[top.num_nodes :], lock)
   return PartedProblem(
     make_lines_problem(top, held), deal, stakes, below, tuple(parts), levels, floor
   )

@@ -1,9 +1,6 @@
-"""The problem of a spot of hold'em: lines of betting in rows, boards and hands in columns.
-
-Each player's policies, reach and values have columns of their own: those of the hands it holds. A
-deal is a change of columns. Reach counts the belief in a hand at the start, so that hands of a
-range weigh what they should in every sum.
-"""
+"""The problem of a spot of hold'em: lines of betting in rows, boards and hands in columns."""
+# Each player's policies, reach and values have columns of the hands it holds. A deal is a change
+# of columns. Reach counts the belief in a hand at the start.
 
 import dataclasses
 import functools
@@ -31,7 +28,7 @@ class LinesProblem(Problem):
   Attributes:
     lines: of betting.
     ends: for each street and group of boards, folds and showdowns.
-    floor: what players are held to on all boards, `[n, 1]`, or None.
+    floor: what players are held to, `[n, 1]` or `[n, W]`, or None.
   """
 
   lines: Lines
@@ -221,10 +218,8 @@ def _chips(chips: Any, ends: list[tuple[int, int]], kind: int) -> Any:
 
 
 def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
-  """Returns the sums over cards of values after a deal, `[W, n]` to `[n, W above]`.
-
-  A CPU is three times as fast where rows lie together in memory, which `settle` makes of others.
-  """
+  """Returns the sums over cards of values after a deal, `[W, n]` to `[n, W above]`."""
+  # A CPU is three times as fast where rows lie together in memory, which `settle` makes of others.
   assert street.children is not None
   children = jnp.asarray(street.children[player])
   rows = jnp.pad(values, ((0, 1), (0, 0)))
@@ -260,14 +255,36 @@ def largest_table(lines: Lines) -> int:
   return max(*rows, dense) * np.dtype(lines.dtype).itemsize
 
 
+def origins(streets: Sequence[Street]) -> list[Any]:
+  """Returns the column of the first round that each comes from: `[W]`, by round and player."""
+  found: list[Any] = [[jnp.arange(streets[0].width(p)) for p in (0, 1)]]
+  for street in streets[1:]:
+    parent: Any = street.parent
+    found.append([found[-1][p][parent[p]] for p in (0, 1)])
+  return found
+
+
+def hold(lock: Lock | None, levels: Sequence[Any], places: Any) -> Any:
+  """Returns a lock by level, from rows of all lines; see `make_lines_problem`."""
+
+  def own(rows: Any) -> Any:
+    parts = jnp.split(rows, np.cumsum([level.size for level in levels])[:-1])
+    if rows.shape[1] == 1:
+      return tuple(parts)
+    return tuple(x[:, places[y.street][y.mover or 0]] for x, y in zip(parts, levels))
+
+  return jax.tree.map(own, lock)
+
+
 def make_lines_problem(lines: Lines, lock: Lock | None = None) -> LinesProblem:
-  """Returns the problem of solving lines of betting, of which a lock has a row each, `[N, 1]`."""
+  """Returns the problem of solving lines of betting.
+
+  A lock has a row for each line, of one number or one for each column of the first round of the
+  player who moves, which all columns that come from it keep to.
+  """
   lines = jax.tree.map(jnp.asarray, lines)
   ends = tuple(
     tuple(make_ends(group, lines.dtype) for group in street.groups) for street in lines.streets
   )
-  floor = None
-  if lock is not None:
-    stops = np.cumsum([level.size for level in lines.levels])[:-1]
-    floor = Lock(*(tuple(jnp.split(jnp.asarray(x, lines.dtype), stops)) for x in lock))
-  return LinesProblem(lines, ends, floor)
+  lock = jax.tree.map(lambda x: jnp.asarray(x, lines.dtype), lock)
+  return LinesProblem(lines, ends, hold(lock, lines.levels, origins(lines.streets)))
