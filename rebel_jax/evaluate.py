@@ -88,7 +88,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   with shown:
     shown.show("compiling", 0.0)
     evaluator = make_evaluator(config, **settings)
-    more = {"opponents": LADDER} if options.ladder else {}
+    more: dict[str, Any] = {"opponents": LADDER} if options.ladder else {}
     measured, ended = _kept(
       lambda: evaluator.measure(policy.params, options.seed, show=shown.count, **more)
     )

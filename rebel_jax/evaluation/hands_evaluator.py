@@ -189,11 +189,11 @@ def _searched(
   )  # fmt: skip
   if found.iterates is None:
     return found
-  kept, number = found.iterates, len(stops)
-  average = jnp.repeat(kept.average_policy, number, axis=0)
+  kept = found.iterates
+  averages = jnp.repeat(kept.average_policy, len(stops), axis=0)
   policy, known, average = (
     jax.vmap(split_levels)(trees, x)
-    for x in (kept.policies[0, stops], kept.believed[0, stops], average)
+    for x in (kept.policies[0, stops], kept.believed[0, stops], averages)
   )
   below = jax.vmap(_leaf_beliefs)(trees, beliefs, known)
   return found._replace(policy=policy, average_policy=average, leaf_beliefs=below)
