@@ -15,6 +15,8 @@ from benchmarks.figures import draw_lines
 from games import Game, PublicTree
 from solvers.solve import default_batch_size
 
+SIZES = tuple(2**i for i in range(13))
+
 
 def roots_at(game: Game, depth: int) -> list[tuple[int, ...]]:
   """Returns the histories of `depth` public actions at which somebody has to move."""
@@ -36,7 +38,7 @@ def make_subgames(game: Game, depth: int, size: int) -> tuple[PublicTree, int]:
 def main(
   game: str = "liars_dice_1x4f",
   root_depth: int = 2,
-  sizes: tuple[int, ...] = tuple(2**i for i in range(13)),
+  sizes: tuple[int, ...] = SIZES,
   figure: Path | None = None,
   solves: timing.Solves = timing.SOLVES,
 ) -> None:

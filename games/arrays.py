@@ -71,7 +71,8 @@ def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None 
   array = as_array(values)
   array = array if array.size or isinstance(array, jax.Array) else array.astype(int)
   if not jax.dtypes.issubdtype(array.dtype, np.integer) or ndim not in (None, array.ndim):
-    raise TypeError(f"{name}={short(values)} must be a list of {'lists of ' * (ndim == 2)}integers")
+    kind = "an integer" if ndim == 0 else f"a list of {'lists of ' * (ndim == 2)}integers"
+    raise TypeError(f"{name}={short(values)} must be {kind}")
   concrete = array.size and not isinstance(array, jax.core.Tracer)
   if concrete and not least <= array.min() <= array.max() <= most:
     raise ValueError(f"{name}={short(values)} must hold integers from {least} to {most}")

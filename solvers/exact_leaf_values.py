@@ -104,7 +104,25 @@ class ExactLeafValues:
         "over the tree, and let beliefs be traced"
       )
     validation.check_unstacked(tree)
-    return self._function, self._group_leaves(tree)
+    check_tree_of(self.game, tree)
+    subgames = self._subgames(tree.state, tree.possible, tree.leaf_nodes, tree.dtype)
+    members: dict[Any, list[int]] = {}
+    for i, subgame in enumerate(subgames):
+      # Arrays that only some games need are None in others, which must agree as well.
+      members.setdefault(jax.tree.structure(subgame), []).append(i)
+    groups = []
+    for rows in members.values():
+      unique = list({id(subgames[i]): subgames[i] for i in rows}.values())
+      place = {id(subgame): k for k, subgame in enumerate(unique)}
+      shared = len(unique) == 1
+      groups.append(
+        LeafGroup(
+          leaves=np.array(rows),
+          trees=unique[0] if shared else stack_trees(unique),
+          which=None if shared else np.array([place[id(subgames[i])] for i in rows]),
+        )
+      )
+    return self._function, tuple(groups)
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
     """Raises a `TypeError`: a query alone does not say which subgames follow; see `bind`."""
@@ -132,27 +150,6 @@ class ExactLeafValues:
       rows.append(row)
     function = dataclasses.replace(self._function, stacked=True)
     return function, stack_trees(list(stack.values())), np.stack(rows)
-
-  def _group_leaves(self, tree: PublicTree) -> tuple[LeafGroup, ...]:
-    check_tree_of(self.game, tree)
-    subgames = self._subgames(tree.state, tree.possible, tree.leaf_nodes, tree.dtype)
-    members: dict[Any, list[int]] = {}
-    for i, subgame in enumerate(subgames):
-      # Arrays that only some games need are None in others, which must agree as well.
-      members.setdefault(jax.tree.structure(subgame), []).append(i)
-    groups = []
-    for rows in members.values():
-      unique = list({id(subgames[i]): subgames[i] for i in rows}.values())
-      place = {id(subgame): k for k, subgame in enumerate(unique)}
-      shared = len(unique) == 1
-      groups.append(
-        LeafGroup(
-          leaves=np.array(rows),
-          trees=unique[0] if shared else stack_trees(unique),
-          which=None if shared else np.array([place[id(subgames[i])] for i in rows]),
-        )
-      )
-    return tuple(groups)
 
   def _subgames(self, state, possible, leaves, dtype) -> list[PublicTree]:
     """Returns the subgame below each of `leaves`; equal ones are the same object."""

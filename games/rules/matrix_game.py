@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.arrays import short, xp
+from games.arrays import as_array, short, xp
 from games.game import TERMINAL, Game, MoverMoves, register
 
 _START, _ANSWER, _FIRST_END = 0, 1, 2
@@ -27,15 +27,13 @@ class MatrixGame(Game):
   )
 
   def __init__(self, payoffs: Sequence[Sequence[float]] = ((1, -1), (-1, 1))):
-    try:
-      matrix = np.array(payoffs, float)
-    except (TypeError, ValueError, OverflowError):
-      matrix = np.zeros(0)
-    if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
+    matrix = np.asarray(as_array(payoffs))
+    shaped = matrix.dtype.kind in "biuf" and matrix.ndim == 2 and 0 not in matrix.shape
+    if not shaped or not np.isfinite(matrix).all():
       raise ValueError(
         f"payoffs={short(payoffs)} must be a matrix of finite numbers, a row for a move"
       )
-    self.matrix = matrix
+    self.matrix = matrix.astype(float)
     self.num_infostates, columns = matrix.shape
     self.num_actions = columns + 1
     self.num_hidden = max(2, *matrix.shape)

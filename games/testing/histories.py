@@ -65,7 +65,7 @@ def enumerate_histories(
   while pending:
     node, worlds = pending.pop()
     histories[node.history] = node
-    count += np.count_nonzero(worlds)
+    count += int(np.count_nonzero(worlds))
     if count > max_histories:
       raise ValueError(
         f"max_histories={max_histories}: {game!r} has more histories than that; check a smaller "

@@ -108,7 +108,7 @@ class Evaluator(Measures):
       kept = start = None
       if self._keep is not None:  # a file that playthroughs go on from and are kept in
         name = f"{self._keep}-{number}" if many else self._keep
-        what = {"game": [self._config.game, self._config.game_params]}
+        what: dict[str, Any] = {"game": [self._config.game, self._config.game_params]}
         what |= {"network": sum_of_arrays(params), **self.about, **settings, "trajectory": number}
         # How numbers are drawn, which earlier versions did otherwise.
         kept = KeptPlaythroughs(name, what | {"stops": "spread, sorted"})

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from games import PADDING, Array, PublicTree
 from solvers import Algorithm, LeafValues
-from solvers.algorithms.regret_rules import Exponent
 from solvers.search import (
   Roots,
   SearchPolicy,
@@ -31,6 +30,8 @@ from solvers.xla import Work
 # Entries of a table. With all 1,128 hands of a turn endgame tables cost more than the network does,
 # and compiling them for a network takes too long; with the 91 of a deck of 18 cards it pays.
 LARGE = 2**14
+# Probability of a uniform move by the one player that explores, as in the paper.
+EXPLORATION = 0.25
 
 
 class Lanes(NamedTuple):
@@ -64,8 +65,6 @@ class SelfPlay:
 
   algorithm: Algorithm  # solves the subgames
   num_iterations: int  # of each solve; one player's update is one
-  stop_exponent: Exponent  # the stopping iteration has weights `(j + 1) ** stop_exponent`
-  exploration: float  # probability of a uniform move by the player that explores
   num_lanes: int  # B, games side by side
   layers: tuple[ServedStage, ...]  # how each stage is served, in their order
   leaf_values: LeafValues  # of the leaves of searches
@@ -182,7 +181,7 @@ def _serve(
   algorithm = settings.algorithm
   # Where only cards are dealt, one question about each player is all there is to solve.
   num_iterations = settings.num_iterations if stage.decides else 2
-  stop = sample_stop(stop_key, shape, num_iterations, settings.stop_exponent, algorithm.head_start)
+  stop = sample_stop(stop_key, shape, num_iterations, algorithm.averaging, algorithm.head_start)
   explorer = jax.random.bernoulli(explorer_key, shape=shape).astype(jnp.int32)
   keys = jax.random.split(leaf_key, layer.capacity), jax.random.split(belief_key, layer.capacity)
 
@@ -229,7 +228,7 @@ def _serve(
 
     def move(key, tree, beliefs, policy, explorer):
       problem = make_problem(tree, beliefs)
-      mixed = explore(problem, policy, explorer, settings.exploration)
+      mixed = explore(problem, policy, explorer, EXPLORATION)
       return sample_leaf(key, leaf_probabilities(problem, mixed, beliefs), settings.play_on)
 
     leaf = jax.vmap(move)(leaf_keys, trees, beliefs, result.policy, explorer)
@@ -333,8 +332,8 @@ def new_games(
     iterates,
     key,
     settings.num_lanes,
-    stop_exponent=settings.stop_exponent,
-    exploration=settings.exploration,
+    stop_exponent=settings.algorithm.averaging,
+    exploration=EXPLORATION,
     warm_start=settings.algorithm.head_start,
   )
   searched = Searched(

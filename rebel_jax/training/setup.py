@@ -44,9 +44,7 @@ from solvers.search import (
   stages_fit,
 )
 
-# As in the paper: the probability of a uniform move by the one player that explores, and the
-# iterations that a policy network's policy counts as (appendix J).
-_EXPLORATION = 0.25
+# Iterations that a policy network's policy counts as (appendix J).
 _WARM_START = 15
 # Where games start in many ways and lanes share searches of the start, so many lanes share one; and
 # how many are searched each step at most.
@@ -277,8 +275,6 @@ def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int)
   return SelfPlay(
     algorithm=algorithm,
     num_iterations=search.iterations,
-    stop_exponent=algorithm.averaging,
-    exploration=_EXPLORATION,
     num_lanes=lanes,
     layers=tuple(layers),
     leaf_values=NetworkLeafValues(make_network(config, game)),

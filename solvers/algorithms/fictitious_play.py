@@ -86,16 +86,12 @@ class FictitiousPlay(Algorithm):
     return self.average_policy(problem, state)
 
   def average_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
-    return _policy_of(problem, (self._target(state, 0), self._target(state, 1)))
-
-
-def _policy_of(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:
-  """Returns the policy that leads to players' own reach."""
-  weights = [jnp.ones_like(x) for x in reach[0]]
-  for i in range(1, len(weights)):
-    for player in (0, 1):
-      weights[i] = choose(problem.moves_at(i, player), reach[player][i], weights[i])
-  return problem.normalise(tuple(weights))
+    reach = self._target(state, 0), self._target(state, 1)
+    weights = [jnp.ones_like(x) for x in reach[0]]
+    for i in range(1, len(weights)):
+      for player in (0, 1):
+        weights[i] = choose(problem.moves_at(i, player), reach[player][i], weights[i])
+    return problem.normalise(tuple(weights))
 
 
 def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: int) -> Levels:

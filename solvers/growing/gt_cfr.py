@@ -41,34 +41,17 @@ def check_nodes(tree: PublicTree, nodes: Any) -> None:
       raise ValueError("nodes are those of another tree; solvers.node_info(game, tree) makes them")
 
 
-def check_key(key: Any) -> None:
-  """Checks that `key` is one random key."""
-  typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-  if not typed or key.ndim:
-    raise TypeError(f"key={type(key).__name__} must be one key, such as jax.random.key(0)")
-
-
-def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
-  """Returns one node, which may be traced."""
-  if isinstance(node, jax.core.Tracer):
-    return node
-  if isinstance(node, int | np.integer | np.ndarray | jax.Array) and np.ndim(node) == 0:
-    number = validation.check_integer(name, node if isinstance(node, int) else node.item(), least=0)
-    if number < tree.num_nodes:
-      return jnp.asarray(number)
-  raise ValueError(
-    f"{name}={validation.short(node)} must be a node of the tree, 0 to {tree.num_nodes - 1}"
-  )
-
-
 def _start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
   """Returns the start of `gt_cfr` in a tree; arguments as for `gt_cfr`."""
   validation.check_unstacked(tree)
   check_nodes(tree, nodes)
   beliefs = tree.prior if beliefs is None else beliefs
   validation.check_shape("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
-  root = check_node("root", tree, 0 if root is None else root)
-  current = root if current is None else check_node("current", tree, current)
+  root = 0 if root is None else root
+  root, current = (
+    jnp.asarray(validation.integers(name, node, 0, tree.num_nodes - 1, ndim=0))
+    for name, node in (("root", root), ("current", root if current is None else current))
+  )
   if validation.is_concrete(tree, nodes, root, current):
     above = int(current)
     while above > int(root):  # a node's number is larger than those above it
@@ -107,9 +90,7 @@ def _start_by_rules(
   validation.check_shape("beliefs", beliefs, shape, "(P, H)")
   possible = np.ones(shape, bool) if possible is None else possible
   validation.check_shape("possible", possible, shape, "(P, H)")
-  if not isinstance(path, jax.Array):
-    path = jnp.asarray(validation.integers("path", path, -1, 2**31 - 1, ndim=1), jnp.int32)
-  validation.check_shape("path", path, (path.size,), "(D,)")
+  path = jnp.asarray(validation.integers("path", path, -1, 2**31 - 1, ndim=1), jnp.int32)
   if validation.is_concrete(state, possible, path, beliefs):
     followed = [action for action in path.tolist() if action >= 0]
     last = game.state_after(followed, start=np.asarray(state), field="path")
@@ -136,12 +117,6 @@ class Asked(NamedTuple):
   beliefs: jax.Array  # `[P, H]` there, player 0's first
   total: jax.Array  # `[]` how many questions there were
 
-  @classmethod
-  def nothing(cls, problem: Any) -> "Asked":
-    """Returns the empty record of questions."""
-    zero = jnp.zeros((), jnp.int32)
-    return cls(zero, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), zero)
-
 
 def answer(
   network: StateFunction,
@@ -165,7 +140,7 @@ def answer(
 
 def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:
   """Draws between what was asked before and the questions about the leaves of one update."""
-  wanted = problem.is_frontier()
+  wanted = problem.frontier
   seen = jnp.cumsum(wanted, dtype=jnp.int32)
   number = seen[-1]
   row = jnp.argmax(seen.astype(numbers.dtype) > numbers[0] * number.astype(numbers.dtype))
@@ -251,7 +226,9 @@ def gt_cfr(
       allowed: beliefs that are no distributions, promises beyond what the game pays, a root where
       the game is over, or a path that is not legal.
   """
-  check_key(key)
+  typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+  if not typed or key.ndim:
+    raise TypeError(f"key={type(key).__name__} must be one key, such as jax.random.key(0)")
   if leaf_values is not None and network is not None:
     raise ValueError("leaves are valued by leaf_values or by network: give one of them")
   if (alternatives is None) != (searcher is None):
@@ -332,7 +309,7 @@ def grow(
       queries = [algorithm.leaf_query(now, state, player) for player in (0, 1)]
       values = jnp.stack([leaf_values(params, query) for query in queries], axis=1)
     elif network is not None:
-      wanted = now.is_frontier()
+      wanted = now.frontier
       values, new = ask(store, query.beliefs, wanted)
       prior = jnp.where(wanted[:, None, None], new, prior)
     if not store.asks_once:
@@ -377,7 +354,9 @@ def grow(
   elif network is not None:
     store = _ask_joined(store, problem.rows, network, params, search)
   zeros = jnp.zeros((len(store.kind), *store.prior.shape[1:]), beliefs.dtype)
-  carry = varying_alike((state, Growth(store, zeros), Asked.nothing(problem)), beliefs)
+  none = jnp.zeros((), jnp.int32)
+  asked = Asked(none, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), none)
+  carry = varying_alike((state, Growth(store, zeros), asked), beliefs)
   state, (store, visits), asked = in_rounds(
     round_of, carry, key, rounds, search, start.steps(store)
   )

@@ -25,7 +25,6 @@ class MarkedProblem(PlacesProblem):
 
   pairs: TreePairs  # of the tree, by level
   root: jax.Array  # `[]` the node at which it starts
-  frontier: jax.Array  # `[L]` bool, see `PlacesProblem`
   features: jax.Array  # `[P, L, F]` see `NodeInfo`
 
   @property
@@ -40,9 +39,6 @@ class MarkedProblem(PlacesProblem):
 
   def leaf_possible(self) -> jax.Array | None:
     return None if self.tree.possible is None else jnp.asarray(self.tree.possible)[self.rows]
-
-  def is_frontier(self) -> jax.Array:
-    return self.frontier
 
   def possible_rows(self, index: int, player: int) -> jax.Array | None:
     there = [x for x in self.pairs.possible[player] if x is not None]  # all of them or none

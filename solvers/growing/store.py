@@ -79,13 +79,14 @@ class PlacesProblem(Problem):
   # done to each choice is done to all of them at once; a subclass sweeps up and down by depth. A
   # node that has no children, but where somebody moves, is *frontier*: a leaf, whose value comes
   # from outside until a child joins it. Values are asked for all `L` places that may be frontier,
-  # the `rows`, and those count that `is_frontier` `[L]` marks. Places without a node are padding.
+  # the `rows`, and those count that `frontier` marks. Places without a node are padding.
   tree: Any
   nature: tuple[Levels, Levels]
   root_mass: jax.Array
   exists: Any = None
   alternatives: Alternatives | None = None
   beliefs: jax.Array  # `[P, H]` at the root
+  frontier: jax.Array  # `[L]` bool
 
   @property
   def shapes(self) -> list[tuple[int, int]]:

@@ -193,9 +193,9 @@ def move_values(
 ) -> np.ndarray:
   """Returns the worth `[M, H]` of actions to each hand, in chips, if both call afterwards."""
   # With `P` chips in the pot, `c` to call, and `w` the share of the pot that a hand wins against a
-  # range: folding is worth 0, calling `w P - (1 - w) c`, and a bet that puts in `x` chips `f P + (1
-  # - f) (w' (P + x - c) - (1 - w') x)`, where `f` of the range folds and `w'` is the share against
-  # those who do not (Lisy and Bowling, 2017, algorithm 1). `fallback` is the range for hands of LBR
+  # range: folding is worth 0, calling `w P - (1 - w) c`, and a bet that puts in `x` chips
+  # `f P + (1 - f) (w' (P + x - c) - (1 - w') x)` if `f` of the range folds and `w'` is the share of
+  # the others (Lisy and Bowling, 2017, algorithm 1). `fallback` is the range for hands of LBR
   # against which `reach` leaves nothing.
   if len(actions) == 1:  # nothing to compare
     return np.zeros((1, len(reach)))

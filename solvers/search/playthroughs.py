@@ -1,17 +1,12 @@
 """An agent that searches depth-limited subgames, and its policy (ReBeL, section 6, Theorem 3)."""
-# In one playthrough every subgame that can come up is solved once, from the beliefs that the
-# searches above it led to, and the policy of a random iteration is played; it, or with CFR-AVG
-# the average until then, sets the beliefs below (appendix I). Averaged over playthroughs,
-# weighted by own reach, these policies approach what the agent plays in expectation, and the
-# exploitability of the average bounds the agent's from above, the tighter the more playthroughs
-# there are. All of a batch meet the same first search; its random iterations are spread evenly
-# over them (`spread_stops`), since chance would otherwise decide most of what few playthroughs
-# say.
-# CFR is chaotic: rounding, hence the machine and the compiler, decides where a long search goes,
-# and all playthroughs share where the first one went. A jitter of the first search's beliefs by a
-# few units in the last place draws another such trajectory; exploitability is a mean over
-# several.
-# *Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
+# In one playthrough every subgame that can come up is solved once, from the beliefs that searches
+# above it led to, and a random iteration's policy is played; it, or with CFR-AVG the average until
+# then, sets the beliefs below (appendix I). Averaged over playthroughs by own reach, these policies
+# approach the agent's, and the exploitability of the average bounds the agent's from above. All of
+# a batch meet the same first search; its random iterations are spread evenly (`spread_stops`).
+# CFR is chaotic: rounding decides where a long search goes, and all playthroughs share where the
+# first one went. A jitter of its beliefs by a few units in the last place draws another trajectory.
+# *Unsafe* search plays the average policy of each search and passes its beliefs down: one
 # playthrough is all of it, and however long it searches it may stay exploitable.
 
 import dataclasses
@@ -25,7 +20,7 @@ import numpy as np
 
 from games import CHANCE, PADDING, Game, PublicTree, build_public_tree
 from games.tabulate import check_tree_of, children_of
-from solvers import tuning
+from solvers import tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
@@ -148,12 +143,12 @@ def make_searching_agent(
 def searches_from(agent: SearchingAgent) -> np.ndarray:
   """Returns how many searches each subgame costs with all below it: `[R]`."""
   successors = agent.subgames.successors
-  counts = np.ones(len(successors), np.int64)
-  while True:
-    longer = np.array([1 + counts[below].sum() for below in successors])
-    if (longer == counts).all():
-      return counts
-    counts = longer
+
+  @functools.cache
+  def cost(root: int) -> int:
+    return 1 + sum(map(cost, successors[root].tolist()))
+
+  return np.array([cost(root) for root in range(len(successors))])
 
 
 def visits(subgames: FoundSubgames) -> np.ndarray:
@@ -332,10 +327,8 @@ def sample_playthroughs(
   Raises:
     ValueError: a number is out of range.
   """
-  if num_playthroughs < 1:
-    raise ValueError(f"num_playthroughs={num_playthroughs} must be a positive integer")
-  if num_iterations < 2 or num_iterations % 2:
-    raise ValueError(f"num_iterations={num_iterations} must be a positive even number")
+  validation.check_integer("num_playthroughs", num_playthroughs)
+  validation.check_even("num_iterations", num_iterations)
   children = children_of(agent.tree, agent.game.num_actions)
   sums, done, key = start.sums.copy(), start.count, start.key
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))

@@ -37,51 +37,44 @@ _MANY_RUNS = 256
 _LOOP_SIZE = 8192
 
 
-class TableEnds(NamedTuple):
-  """Payoffs of terminal nodes by tables.
+Ends = tuple[Any, ...]  # what stays fixed about payoffs of terminal nodes
+Values = tuple[jax.Array | None, ...]  # for each level `[T, H]`, None without terminal nodes
 
-  Attributes:
-    tables: for each player, for each level `[H, T, H]`: at `[j, t, h]` the payoff to the player
-      holding h when the other holds j. None where `payoff_runs` are used.
-  """
 
-  tables: tuple[tuple[jax.Array | None, ...], tuple[jax.Array | None, ...]]
+def _tables(tree: PublicTree) -> Ends:
+  """Returns for each player and level `[H, T, H]` payoffs, None where `payoff_runs` are used."""
+  # At [j, t, h] to the player holding h when the other holds j.
+  tables: list[jax.Array | None] = []
+  payoffs, h = jnp.asarray(tree.payoffs), tree.num_infostates
+  for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
+    rows = slice(start, start + level.num_terminals)
+    gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
+    tables.append(payoffs[tree.payoff_index[rows]] if gathered else None)  # [T, H, H]
+  first = tuple(None if x is None else jnp.moveaxis(x, 2, 0) for x in tables)
+  return first, tuple(None if x is None else -jnp.moveaxis(x, 1, 0) for x in tables)
 
-  @classmethod
-  def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "TableEnds":
-    """Computes what stays fixed while `tree` is solved."""
-    tables: list[jax.Array | None] = []
-    payoffs, h = jnp.asarray(tree.payoffs), tree.num_infostates
-    for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
-      rows = slice(start, start + level.num_terminals)
-      gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
-      tables.append(payoffs[tree.payoff_index[rows]] if gathered else None)  # [T, H, H]
-    first = tuple(None if x is None else jnp.moveaxis(x, 2, 0) for x in tables)
-    return cls((first, tuple(None if x is None else -jnp.moveaxis(x, 1, 0) for x in tables)))
 
-  def values(
-    self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
-  ) -> tuple[jax.Array | None, ...]:
-    """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
-    levels = tree.structure.levels
-    # payoffs[table][j, h]: to the player holding h when the other holds j
-    payoffs = tree.payoffs.swapaxes(1, 2) if player == 0 else -tree.payoffs
-    few = tree.num_infostates <= _FEW_INFOSTATES
-    values: list[jax.Array | None] = [None] * len(levels)
-    large = []
-    for i, level in enumerate(levels):
-      tables = self.tables[player][i]
-      if not level.num_terminals:
-        continue
-      if tables is not None:
-        values[i] = _product(tables, reach[i])
-      elif few:
-        values[i] = _products_of_runs(payoffs, reach[i], level.payoff_runs or ())
-      else:
-        large.append(i)
-    for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
-      values[i] = product
-    return tuple(values)
+def _table_values(tree: PublicTree, ends: Ends, reach: Sequence[jax.Array], player: int) -> Values:
+  """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
+  levels = tree.structure.levels
+  # payoffs[table][j, h]: to the player holding h when the other holds j
+  payoffs = tree.payoffs.swapaxes(1, 2) if player == 0 else -tree.payoffs
+  few = tree.num_infostates <= _FEW_INFOSTATES
+  values: list[jax.Array | None] = [None] * len(levels)
+  large = []
+  for i, level in enumerate(levels):
+    tables = ends[player][i]
+    if not level.num_terminals:
+      continue
+    if tables is not None:
+      values[i] = _product(tables, reach[i])
+    elif few:
+      values[i] = _products_of_runs(payoffs, reach[i], level.payoff_runs or ())
+    else:
+      large.append(i)
+  for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
+    values[i] = product
+  return tuple(values)
 
 
 def _product(tables: jax.Array, reach: jax.Array) -> jax.Array:
@@ -142,45 +135,36 @@ def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Arr
   return [joined[places] for places in np.split(np.argsort(order), ends)]
 
 
-class HandEnds(NamedTuple):
-  """Folds and showdowns of hands that block each other.
+def _showdowns(tree: PublicTree, dtype: Any, lanes: int) -> Ends:
+  """Returns the showdowns of each level's boards, None without; see `make_pairs`."""
+  strengths = jnp.asarray(tree.strengths)
+  settings: Any = {"hands": hands_of(tree), "lanes": lanes}
 
-  Attributes:
-    showdowns: for each level, of its boards; None without.
-  """
+  @functools.cache
+  def made(boards: tuple[int, ...]) -> Showdowns:
+    return make_showdowns(strengths[np.array(boards)], dtype, **settings)
 
-  showdowns: tuple[Showdowns | None, ...]
+  showdowns: list[Showdowns | None] = []
+  for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
+    rows = terminal_rows(level)
+    if rows is None:
+      index = tree.payoff_index[start : start + level.num_terminals]
+      showdowns.append(_showdowns_by_row(strengths, index, dtype, settings))
+    else:
+      showdowns.append(made(tuple(rows.boards.tolist())) if len(rows.boards) else None)
+  return tuple(showdowns)
 
-  @classmethod
-  def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "HandEnds":
-    """Computes what stays fixed while `tree` is solved; see `make_pairs`."""
-    strengths = jnp.asarray(tree.strengths)
-    settings: Any = {"hands": hands_of(tree), "lanes": lanes}
 
-    @functools.cache
-    def made(boards: tuple[int, ...]) -> Showdowns:
-      return make_showdowns(strengths[np.array(boards)], dtype, **settings)
-
-    showdowns: list[Showdowns | None] = []
-    for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
-      rows = terminal_rows(level)
-      if rows is None:
-        index = tree.payoff_index[start : start + level.num_terminals]
-        showdowns.append(_showdowns_by_row(strengths, index, dtype, settings))
-      else:
-        showdowns.append(made(tuple(rows.boards.tolist())) if len(rows.boards) else None)
-    return cls(tuple(showdowns))
-
-  def values(
-    self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
-  ) -> tuple[jax.Array | None, ...]:
-    """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
-    levels, starts = tree.structure.levels, tree.structure.terminal_offsets
-    index = [tree.payoff_index[a:b] for a, b in itertools.pairwise(starts)]
-    return tuple(
-      _level_values(*ends, pairs, player) if len(ends[3]) else None
-      for ends in zip(levels, self.showdowns, reach, index)
-    )
+def _hand_values(
+  tree: PublicTree, pairs: Any, ends: Ends, reach: Sequence[jax.Array], player: int
+) -> Values:
+  """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
+  levels, starts = tree.structure.levels, tree.structure.terminal_offsets
+  index = [tree.payoff_index[a:b] for a, b in itertools.pairwise(starts)]
+  return tuple(
+    _level_values(*rows, pairs, player) if len(rows[3]) else None
+    for rows in zip(levels, ends, reach, index)
+  )
 
 
 class Rows(NamedTuple):
@@ -298,7 +282,7 @@ class TreePairs:
   root_mass: jax.Array
   leaf_index: jax.Array
   scale: Levels
-  ends: TableEnds | HandEnds
+  ends: Ends
   blocked: bool = dataclasses.field(metadata={"static": True})
 
   def mask_reach(self, index: int, player: int, rows: jax.Array) -> jax.Array:
@@ -314,9 +298,7 @@ class TreePairs:
     """Returns the mass of the opponent's `reach` that `player` meets at all leaves or at `row`."""
     return self.pairs.mass(jnp.atleast_1d(self.leaf_index[row]), reach, player)
 
-  def terminal_values(
-    self, tree: PublicTree, opponent_reach: Levels, player: int
-  ) -> tuple[jax.Array | None, ...]:
+  def terminal_values(self, tree: PublicTree, opponent_reach: Levels, player: int) -> Values:
     """Returns `player`'s counterfactual values at each level's terminal nodes, `[T, H]`.
 
     `opponent_reach` is the opponent's own; levels without terminal nodes hold None.
@@ -327,7 +309,9 @@ class TreePairs:
       nature = self.nature[1 - player][i]
       own = opponent_reach[i][rows] * (nature[rows] if len(nature) > 1 else nature)
       reach.append(own * self.scale[i])
-    return self.ends.values(tree, self.pairs, reach, player)
+    if tree.hands is None:
+      return _table_values(tree, self.ends, reach, player)
+    return _hand_values(tree, self.pairs, self.ends, reach, player)
 
 
 def make_pairs(
@@ -339,7 +323,7 @@ def make_pairs(
   first. `lanes` is the number of trees of this shape that are solved side by side, by `jax.vmap`.
   """
   dtype, structure = beliefs.dtype, tree.structure
-  kind = TableEnds if tree.hands is None else HandEnds
+  ends = _tables(tree) if tree.hands is None else _showdowns(tree, dtype, lanes)
   possible = _possible(tree, dtype) if tree.hands is None else _live_hands(tree, dtype)
   chance = None if tree.chance_probability is None else chance_reach(tree, dtype)
   if chance is not None and root is not None:
@@ -358,7 +342,7 @@ def make_pairs(
     root_mass=pairs.root_mass(tree.root_pair_index, beliefs),
     leaf_index=jnp.asarray(tree.leaf_pair_index),
     scale=tuple(scale[start : start + level.num_terminals] for level, start in starts),
-    ends=kind.make(tree, dtype, lanes),
+    ends=ends,
     blocked=tree.hands is not None,
   )
 

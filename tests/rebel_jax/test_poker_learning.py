@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
+from games.poker import betting
 from rebel_jax.config.config import Config
+from rebel_jax.networks.poker import PokerValueNetwork, Table
 from solvers.search.batch import search_batch
 from solvers.search.subgames import find_subgames, stack_subgames
 
@@ -96,3 +98,24 @@ def test_a_deal_is_worth_the_mean_over_cards_and_hands(x64):
   ours, theirs = deal_values(card_probability=1 / 5)  # of the cards left, whoever holds them
   assert np.abs(ours - theirs).max() > 0.1
   tiny_subgames.cache_clear()
+
+
+def test_card_network():
+  """Hands that the board blocks are worth nothing; values grow with the pot they are learned in."""
+  game, subgames = tiny_game(), tiny_subgames()
+  sizes = dict(hidden_layers=1, width=16, embedding=4)
+  network = PokerValueNetwork(game.num_infostates, table=Table.of(game), **sizes)
+  rivers = [s for s in subgames.states if game.stages(s[None])[0] == 2]
+  features = jnp.asarray(game.features(np.stack(rivers), 0), jnp.float32)
+  beliefs = jnp.full((len(rivers), 2 * game.num_infostates), 1 / game.num_infostates)
+  params = jax.jit(network.init)(jax.random.key(0), features, beliefs)
+  values = np.asarray(jax.jit(network.apply)(params, features, beliefs))
+  for state, row in zip(rivers, values):
+    blocked = (game.hole_cards == state[-1]).any(axis=1)
+    np.testing.assert_array_equal(row == 0, blocked)
+  pots = np.stack(rivers)[:, [betting.PAID_0, betting.PAID_1]].sum(axis=1, keepdims=True)
+  np.testing.assert_allclose(network.unit(features), pots, rtol=1e-5)
+  # Rows of the same betting differ by their cards.
+  first = [k for k, state in enumerate(rivers) if (state[:-1] == rivers[0][:-1]).all()]
+  assert len(first) == 5
+  assert np.ptp(values[first], axis=0).max() > 0

@@ -1,13 +1,65 @@
 """Chains of searches that make their trees: where they start, how games go on, whole policies."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
 import solvers
+from solvers.growing.continual.chain import Left, PublicState, longest_wait, next_start
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
 from tests.hidden_moves import Solved
 from tests.solvers.test_inserted import setting
+
+
+def below(tree, node):
+  """Says which nodes are below one, itself counted: `[N]`."""
+  found = np.arange(tree.num_nodes) == node
+  for child in range(node + 1, tree.num_nodes):
+    found[child] = found[tree.parent[child]]
+  return found
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
+def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promises(name, x64):
+  tree, _, table = setting(name)
+  start_of = jax.jit(lambda *x: next_start(table, *x))
+  rng, places = np.random.default_rng(0), jnp.asarray(table.tables.info.child)
+  decisions = np.flatnonzero(tree.kind < games.CHANCE)
+  last = next(n for n in decisions if (below(tree, n) & (tree.kind == tree.kind[n])).sum() > 1)
+  own = below(tree, last) & (tree.kind == tree.kind[last])
+  current, searcher = int(np.flatnonzero(own)[-1]), int(tree.kind[last])
+  since = np.full(longest_wait(table), -1, np.int32)
+  taken = list(tree.history(current)[len(tree.history(last)) :])
+  since[: len(taken)] = taken
+  way = [last]
+  for action in taken:
+    way.append(int(table.tables.info.child[way[-1], action]))
+  assert way[-1] == current
+  for depth, root in enumerate(way):
+    known = np.zeros((2, tree.num_nodes), bool)
+    known[1 - searcher, way[: depth + 1]] = known[searcher] = True
+    values = rng.normal(size=(2, tree.num_nodes, tree.num_infostates))
+    reach = rng.random(values.shape) * np.swapaxes(possible_of(tree), 0, 1)
+    here = PublicState(jnp.array([last], jnp.int32), jnp.asarray(possible_of(tree)[last]))
+    left = Left(np.int32(last), here, None, values, reach, known)
+    start = start_of(left, places, since, searcher)
+    assert int(start.root.state[0]) == root
+    assert [x for x in np.asarray(start.path) if x >= 0] == taken[depth:]
+    np.testing.assert_array_equal(start.root.possible, possible_of(tree)[root])
+    np.testing.assert_array_equal(start.promises.given, np.arange(2) == 1 - searcher)
+    np.testing.assert_allclose(start.promises.values[1 - searcher], values[1 - searcher, root])
+    ranges = reach[:, root] / reach[:, root].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(start.beliefs[searcher], ranges[searcher])
+    np.testing.assert_allclose(start.promises.beliefs[1 - searcher], ranges[1 - searcher])
+    even = possible_of(tree)[root, 1 - searcher] / possible_of(tree)[root, 1 - searcher].sum()
+    np.testing.assert_allclose(start.beliefs[1 - searcher], even)
+
+
+def possible_of(tree):
+  everything = np.ones((tree.num_nodes, 2, tree.num_infostates), bool)
+  return everything if tree.possible is None else np.asarray(tree.possible)
 
 
 def random_policy(histories, rng):

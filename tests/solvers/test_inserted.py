@@ -9,8 +9,9 @@ import pytest
 import games
 import solvers
 from solvers import GTCFR, StateAnswer
+from solvers.growing.gt_cfr import grow
 from solvers.growing.insertion import tree as tree_module
-from solvers.growing.insertion.tree import insert, plant
+from solvers.growing.insertion.tree import ByRules, InsertedTree, insert, plant
 from tests.sentences import refused
 
 KEY = jax.random.key(3)
@@ -111,6 +112,42 @@ def test_both_stores_resolve_alike(name, level, x64):
   less = solvers.Alternatives(promised.value - 1.0, beliefs=promised.beliefs)
   other = solvers.gt_cfr(table, path=path, alternatives=less, **start, **given)
   assert difference(marked, other) > 1e-6
+
+
+def likes(seed):
+  """Returns a network for tic-tac-toe that prefers some squares, and values marks on others."""
+
+  def network(params, query):
+    worth = jnp.tanh(query.features @ params["values"])[:, None]
+    logits = query.features @ params["logits"]
+    return StateAnswer(jnp.stack([worth, -worth], axis=1), logits[:, :, None])
+
+  rng = np.random.default_rng(seed)
+  return network, {"values": rng.normal(size=18), "logits": rng.normal(size=(18, 9))}
+
+
+def test_states_of_one_infostate_are_asked_once(x64, monkeypatch):
+  game, search, (network, params) = games.TicTacToe(), GTCFR(simulations=60, children=1), likes(0)
+  given = jnp.asarray(game.initial_state()), np.ones((2, 1), bool), jnp.zeros(0, int)
+  start = ByRules(*given, jnp.ones((2, 1)), None, game, 120)
+
+  def found(params):
+    return grow(start, KEY, params, search.rounds, search.of_any_length(), network=network)
+
+  once, other = found(params), found(likes(1)[1])
+  jax.clear_caches()
+  monkeypatch.setattr(InsertedTree, "asks_once", False)
+  again = found(params)
+  jax.clear_caches()
+  for name in ("average_policy", "root_values", "visits", "values"):
+    np.testing.assert_allclose(getattr(once, name), getattr(again, name), atol=1e-12)
+  np.testing.assert_array_equal(once.tree.state, again.tree.state)
+  asked = int(once.tree.count) - 1  # the last node joined after the last update
+  np.testing.assert_allclose(once.tree.prior[:asked], again.tree.prior[:asked], atol=1e-12)
+  logits = np.asarray(once.tree.features[1]) @ params["logits"]
+  expected = np.exp(logits) * np.asarray(once.tree.legal[1])
+  np.testing.assert_allclose(once.tree.prior[1, :, 0], expected / expected.sum(), atol=1e-12)
+  assert np.abs(np.asarray(other.root_values) - once.root_values).max() > 1e-3
 
 
 def test_many_children_are_written_some_at_a_time(monkeypatch):

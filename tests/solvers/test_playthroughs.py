@@ -89,6 +89,14 @@ def dice_agent():
   )
 
 
+def test_a_jitter_is_of_the_size_of_rounding():
+  beliefs = np.full((2, 6), 1 / 6, np.float32)
+  jitters = [playthroughs.jittered(beliefs, jax.random.key(i)) / beliefs - 1 for i in range(8)]
+  assert len({x.tobytes() for x in jitters}) == 8
+  assert 1e-7 < np.max(np.abs(jitters)) < 3e-7
+  assert playthroughs.jittered(beliefs, None) is beliefs
+
+
 def test_thinned_frontiers_have_the_same_sums():
   """Reach over odds adds up to the whole, in expectation; without the division it does not."""
   node = np.repeat([3, 5, 9], [40, 4, 100])

@@ -161,7 +161,7 @@ def _street(
   sizes = zip(shape.boards[number], shape.hands[number], shape.holders[number])
   groups = tuple(_group(group, *size) for group, size in zip(street.groups, sizes))
   both: Any = [tuple(found) or None for found in (belief, parent, children)]
-  return Street(*both, groups)
+  return Street(both[0], both[1], both[2], groups)
 
 
 def _group(group: Group, boards: int, widths: Any, holders: Any) -> Group:

@@ -72,7 +72,7 @@ def _part(tree: PublicTree, nodes: np.ndarray, odds: np.ndarray) -> PublicTree:
   index, chance = np.asarray(tree.payoff_index)[ends], tree.chance_probability
   if tree.hands is not None:  # the showdowns of this deal alone
     kept, index = of_tree(tree).used(index, index)
-    rows["strengths"] = kept.strengths  # type: ignore[attr-defined]
+    rows["strengths"] = kept.strengths  # type: ignore[union-attr]
   if chance is not None:
     rows["chance_probability"] = (chance * odds)[nodes].astype(tree.dtype)
   return dataclasses.replace(

@@ -204,10 +204,10 @@ def search_each(
   pieces, rows, found = tuning.pieces().searches, (about, keys), None
   for search, here in ground.kinds(about.start.root.state):
 
-    def one(row: tuple[Any, Any], search: Any = search) -> Found:
+    def each(row: tuple[Any, Any], search: Any = search) -> Found:
       return search(*row, how=how, rounds=rounds, params=params)
 
-    new = only_wanted(jax.vmap(one), rows, active & here, pieces, len(active))
+    new = only_wanted(jax.vmap(each), rows, active & here, pieces, len(active))
     if found is not None:
       new = jax.tree.map(
         lambda x, y, here=here: jnp.where(here.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, found
@@ -229,11 +229,11 @@ def next_starts(
     beliefs = jnp.ones((len(searcher), 2, 1))
     return jax.vmap(functools.partial(alone, rules))(here, beliefs)
 
-  def one(left, since, searcher):
+  def start(left, since, searcher):
     child = left.child if ground.child is None else ground.child
     return next_start(rules, left, child, since, searcher)
 
-  return jax.vmap(one)(left, since, searcher)
+  return jax.vmap(start)(left, since, searcher)
 
 
 class Standing(NamedTuple):

@@ -267,11 +267,6 @@ def resolved_policies(
   Raises:
     ValueError: `chain` or `batch_size` is not allowed, or `tree` is of another game or cut off.
   """
-  validation.check_unstacked(tree)
-  if tree.depth_limited:
-    raise ValueError(
-      f"tree is cut off at {tree.num_leaves} leaves; a policy of the whole game needs all"
-    )
   ground = tree_ground(game, tree)
   histories = public_histories(ground.rules, max_histories=tree.num_nodes)
   whole = jax.device_put(ground)

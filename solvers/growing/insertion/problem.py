@@ -27,9 +27,6 @@ class InsertedProblem(PlacesProblem):
   def rows(self) -> jax.Array:
     return jnp.arange(self.tree.num_nodes)
 
-  def is_frontier(self) -> jax.Array:
-    return self.tree.frontier
-
   def leaf_rows(self, levels: Levels) -> jax.Array:
     return join_levels(levels)
 
@@ -163,12 +160,6 @@ class HiddenProblem(InsertedProblem):
 
   def until_update(self, current: jax.Array) -> "HiddenProblem":
     return dataclasses.replace(self, until=self.tree.depth[current])
-
-  def is_frontier(self) -> jax.Array:
-    tree = self.tree
-    there = self.after < tree.num_nodes * self.num_infostates  # [C, M, H] moves in the tree
-    left = (tree.open.any(axis=1) & ~there.any(axis=1)).any(axis=1)
-    return tree.frontier | (self.interior & left)
 
   def leaf_rows(self, levels: Levels) -> jax.Array:
     return join_levels(levels[:2])
@@ -307,6 +298,7 @@ def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
     root_mass=jnp.stack(mass),
     exists=(exists[:1], exists[1:]),
     beliefs=beliefs,
+    frontier=tree.frontier,
     interior=tree.interior,
     deepest=tree.depth.max(),
   )
@@ -315,8 +307,11 @@ def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
   action = jnp.maximum(tree.by_action, 0).reshape(tree.capacity, -1)
   node = jnp.take_along_axis(tree.child, action, axis=1).reshape(tree.by_action.shape)
   node = jnp.where(tree.by_action >= 0, node, -1)  # after each move
-  given["exists"] += ((node >= 0).reshape(-1, size).astype(tree.dtype),)
-  after = jnp.where(node >= 0, node * size + tree.leads_to, tree.capacity * size)
+  there = node >= 0
+  left = (tree.open.any(axis=1) & ~there.any(axis=1)).any(axis=1)
+  given["frontier"] |= tree.interior & left
+  given["exists"] += (there.reshape(-1, size).astype(tree.dtype),)
+  after = jnp.where(there, node * size + tree.leads_to, tree.capacity * size)
   deepest = jnp.iinfo(tree.depth.dtype).max
   order = jnp.argsort(jnp.where(tree.present, tree.depth, deepest), stable=True)
   going = []
