@@ -17,6 +17,7 @@ from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import Config, DeepCFR, allowed
 from rebel_jax.evaluation.evaluator import make_evaluator
+from rebel_jax.evaluation.opponents import LADDER
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
 
@@ -49,6 +50,9 @@ class Options(flags.SearchOptions):
     at_once: Update both players at once in such searches, as in the paper, if the run's take turns.
     seeds: Agents of different seeds that search so; their exploitabilities are exact, so there are
       no playthroughs.
+    ladder: Play also a player who always folds to bets, and one who searches as the agent does with
+      no network, as if hands were shown after the round; where a game is too large for
+      exploitability.
     lbr_hands: Hands of hold'em that local best response plays against the agent, an even number,
       where a game is too large for exploitability; 0 for none.
     json: Print one JSON object on standard output instead of a table.
@@ -65,6 +69,7 @@ class Options(flags.SearchOptions):
   mix: Annotated[float | None, allowed.optional(allowed.number(1.0, zero=True))] = None
   at_once: bool = False
   seeds: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
+  ladder: bool = False
   lbr_hands: Annotated[int, allowed.iterations(0)] = 0
   json: bool = False
 
@@ -83,8 +88,9 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   with shown:
     shown.show("compiling", 0.0)
     evaluator = make_evaluator(config, **settings)
+    more: dict[str, Any] = {"opponents": LADDER} if options.ladder else {}
     measured, ended = _kept(
-      lambda: evaluator.measure(policy.params, options.seed, show=shown.count)
+      lambda: evaluator.measure(policy.params, options.seed, show=shown.count, **more)
     )
     row = measured.row
     if options.lbr_hands and not ended:
@@ -148,7 +154,7 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
       f"is about exploitability, which cannot be computed in {config.game!r}",
     )
     return changes, {}
-  flags.refuse(options, ["lbr_hands"], "is for hold'em too large for a tree")
+  flags.refuse(options, ["lbr_hands", "ladder"], "is for hold'em too large for a tree")
   return changes, of_exploitability
 
 

@@ -161,8 +161,9 @@ def go_on(made: SolvedSpot, options: Options, display: Display, signals: Signals
     node = made.find(options.node)
     if options.picture is not None:
       check_acts(Study(made, node))
-    size = check_fits(made.spot, options.memory, options.half_tables)
-    display.show("compiling", 0.0, size.sentence())
+    display.show(
+      "compiling", 0.0, check_fits(made.spot, options.memory, options.half_tables).sentence()
+    )
     return made if made.percent <= how["target"] else solve(made, progress=progress, **how)
 
 

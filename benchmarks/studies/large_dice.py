@@ -21,7 +21,7 @@ from rebel_jax import devices, get_preset
 from rebel_jax.agents.belief_agent import Searcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.evaluation.evaluator import AverageEvaluator
+from rebel_jax.evaluation.evaluator import AverageEvaluator, Evaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from solvers.contrib import TreeStrategy, local_response
@@ -68,6 +68,7 @@ def main(
   rows: int = 2**21,
   width: int = 256,
   iterations: int = 256,
+  playthroughs: int = 0,
 ) -> None:
   """Learns a game and measures what was learned.
 
@@ -79,6 +80,7 @@ def main(
     rows: nodes that tables of sums have room for (mccfr).
     width: the most nodes of a level of a traversal (mccfr).
     iterations: of a search (rebel).
+    playthroughs: by which the agent is measured exactly, too; 0 for none (rebel).
   """
   devices.enable_cache()
   game = LiarsDice(num_dice, num_faces)
@@ -100,7 +102,11 @@ def main(
       return measured(TreeStrategy(*whole), whole)
     policy = Policy(config, params, {})
     agents = (Searcher(policy, iterations=iterations, average=x).agent() for x in (False, True))
-    return measured(AgentStrategy(*agents), most=1)
+    row = measured(AgentStrategy(*agents), most=1)
+    if playthroughs:
+      settings: Any = {"playthroughs": playthroughs, "iterations": iterations}
+      row["exploitability"] = Evaluator(config).exploitability(params, **settings)
+    return row
 
   if method == "mccfr":
     strategy, row = mccfr(game, seconds, rows, width)

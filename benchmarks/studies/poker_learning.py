@@ -3,6 +3,7 @@
 tabular  the whole game solved by Linear CFR
 perfect  search with exact leaf values
 train    networks of each variant, whose processor time leaves out compilation and evaluation
+ladder   fixed opponents, exactly and in matches
 draw     --lines FILE ...: what these printed
 """
 
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import tyro
 
 import games
+import rebel_jax
 import solvers
 from benchmarks import timing
 from benchmarks.figures import Lines, draw_lines, read_rows
@@ -25,10 +27,16 @@ from games.poker import Holdem, in_units
 from rebel_jax import devices
 from rebel_jax.config import Config, get_preset
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
+from rebel_jax.evaluation.opponents import LADDER, OPPONENTS, SHOWN, likes
+from rebel_jax.networks.poker import ShownValues, Table
 from rebel_jax.runs.metrics import losses as losses_of
 from rebel_jax.training.setup import make_subgames
 from solvers.contrib.search_leaf_values import search_leaf_values
+from solvers.metrics import milli_big_blinds
 from solvers.search.playthroughs import make_searching_agent, searching_policy
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.pairs import root_marginals
 
 VARIANTS: dict[str, dict[str, Any]] = {
   "self-play value net": {"policy_network": False},
@@ -116,6 +124,40 @@ def train(
       say(name, make_game(config), value, **known, **figures)
 
 
+def ladder(preset: str, iterations: int, playthroughs: int) -> None:
+  """Says how exploitable each rung is, and its loss to the package's network by tree and match."""
+  network = rebel_jax.load_pretrained(preset)
+  params, config = network.params, network.config.replace(final_iterations=iterations)
+  config, game = config.replace(final_playthroughs=64 * playthroughs), make_game(config)
+  matches = HandsEvaluator(config, game).measure(params, 0, opponents=LADDER).row
+  agent = Evaluator(config, game=game).agent
+  values = ShownValues(Table.of(game))
+  policies = [
+    searching_policy(
+      x, params=y, num_playthroughs=z, num_iterations=iterations, key=jax.random.key(1), unsafe=u
+    )
+    for x, y, z, u in (
+      (agent, params, playthroughs, False),
+      (dataclasses.replace(agent, leaf_values=values, policy=None), None, 1, True),
+    )
+  ]
+  own, searched = (jnp.asarray(x) for x in policies)
+  tree = jax.tree.map(jnp.asarray, agent.tree)
+  mover = tree.kind[jnp.maximum(tree.parent, 0)][:, None]
+  pairs = root_marginals(tree, tree.prior)
+  liked = zip((x for x, y in OPPONENTS.items() if y.likes), likes(tree))
+  others = {SHOWN: searched} | {x: join_levels(favourites(tree, y)) for x, y in liked}
+  for name in LADDER:
+    other, won = jnp.broadcast_to(others[name], own.shape), 0.0
+    for seat in (0, 1):
+      both = solvers.expected_values(tree, jnp.where(mover == seat, own, other))
+      won += float((pairs[seat] * both[seat]).sum()) / 2
+    match = (matches[f"won_mbb_{name}{x}"] / milli_big_blinds(game) for x in ("", "_interval"))
+    figures = dict(zip(("chips_won", "chips_in_matches", "interval"), (won, *match)))
+    figures = {x: timing.significant(y) for x, y in figures.items()}
+    say(name, game, float(solvers.exploitability(tree, other)), iterations=iterations, **figures)
+
+
 def learn(
   config: Config, steps: int, *, random_beliefs: bool = False
 ) -> tuple[dict[str, Any], Evaluator, Any]:
@@ -154,7 +196,7 @@ def draw(files: tuple[Path, ...], path: Path) -> None:
 
 
 def main(
-  part: tyro.conf.Positional[Literal["tabular", "perfect", "train", "draw"]],
+  part: tyro.conf.Positional[Literal["tabular", "perfect", "train", "ladder", "draw"]],
   preset: str = "small_turn_endgame_holdem",
   game: str | None = None,
   variants: tuple[str, ...] = tuple(VARIANTS),
@@ -191,6 +233,8 @@ def main(
     tabular(config, iterations)
   elif part == "perfect":
     perfect(config, iterations, playthroughs, below)
+  elif part == "ladder":
+    ladder(preset, iterations[-1], playthroughs)
   else:
     train(config, variants, steps, iterations, playthroughs)
 

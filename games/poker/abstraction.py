@@ -253,9 +253,11 @@ class BetSizes:
       if _GEOMETRIC in used:
         for amount in np.unique(geometric).tolist():
           highest, of = rules.highest(states), (rules.stack, rules.dead, amount % 10)
-          # A device's powers are not exact; NumPy needs no table.
-          on_host = isinstance(highest, np.ndarray)
-          grown = _grown(highest, *of) if on_host else lookup(_geometric(*of), highest)
+          grown = (  # a device's powers are not exact; NumPy needs no table
+            _grown(highest, *of)
+            if isinstance(highest, np.ndarray)
+            else lookup(_geometric(*of), highest)
+          )
           if capped := amount // 10:
             cap = rules.stack * 1000 // capped + 1
             grown = xp.minimum(grown, _of_pot(rules, states, capped, cap))

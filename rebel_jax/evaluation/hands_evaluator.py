@@ -1,7 +1,9 @@
 """Winnings of the agent of whole hold'em from simple players, where nothing exact is measured.
 
 Both players' reach is kept for all hands; only the end at which play goes on, and the cards on the
-board, are sampled. That is the conditional mean of a match, so it is unbiased and scatters less.
+board, are sampled. That is the conditional mean of a match, so it is unbiased and scatters less. As
+in AIVAT (Burch et al., 2018) the network's values take away the luck of which end was drawn: their
+mean over all ends, less that of the one. Cards' luck is hardly any where all hands are counted.
 """
 
 import functools
@@ -13,23 +15,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PublicTree
+from games.pairs import compatible_mass, holds
 from games.poker.dealing import draw_cards
 from games.poker.streets import Streets
+from games.template import fill
 from rebel_jax.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show
-from rebel_jax.evaluation.opponents import OPPONENTS, likes
+from rebel_jax.evaluation.opponents import MEASURED, OPPONENTS, SHOWN, likes
+from rebel_jax.networks.poker import ShownValues, Table
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
 from solvers import Algorithm, LeafValues, tuning
-from solvers.leaf_values import normalise_beliefs
+from solvers.leaf_values import LeafQuery, normalise_beliefs
 from solvers.search import (
   SearchPolicy,
+  SearchResult,
   TemplateStage,
   TemplateSubgames,
   leaf_probabilities,
-  sample_stop,
   search_batch,
+  spread_stops,
 )
+from solvers.search.batch import beliefs_at_leaves, packed_leaf_values
 from solvers.sweeps import Levels, TreeProblem, choose, make_problem, split_levels
 from solvers.xla import run_ahead
 
@@ -42,6 +49,8 @@ class Tables(NamedTuple):
 
   roots: jax.Array  # `[B, S]` public states
   beliefs: jax.Array  # `[B, P, H]` PBS that the agent searches from, as if both played as it does
+  # `[B, P, H]` PBS that another player who searches does so from, as if both played as it does
+  theirs: jax.Array
   reach: jax.Array  # `[B, P, H]` distributions of both players' hands, as they really play
   # `[B]` probability that the game has gone on so far, given the ends that were drawn
   weight: jax.Array
@@ -56,6 +65,7 @@ class HandsSearch(NamedTuple):
   leaf_values: LeafValues
   network: SearchPolicy | None
   num_iterations: int
+  other: "HandsSearch | None" = None  # another player's, whose averages it plays; None for none
 
 
 def sit_down(rules: Streets, roots: jax.Array) -> Tables:
@@ -63,7 +73,7 @@ def sit_down(rules: Streets, roots: jax.Array) -> Tables:
   number, prior = len(roots), TemplateSubgames(rules).prior(roots)
   seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)
   nothing = jnp.zeros(number, prior.dtype)
-  return Tables(roots, prior, prior, nothing + 1, nothing, seat)
+  return Tables(roots, prior, prior, prior, nothing + 1, nothing, seat)
 
 
 @functools.partial(jax.jit, static_argnames=("search", "likes"))
@@ -77,28 +87,26 @@ def play_round(
   key: jax.Array,
 ) -> Tables:
   """Plays the games at a stage to its end against the `opponent` `[]` of those in `likes`."""
-  # A stage that chance alone decides has no leaf; games at other stages stay as they are.
+  # Games at other stages stay as they are.
   number = len(tables.seat)
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
   trees = stage.trees_at(tables.roots)
   features = stage.features_at(tables.roots, trees)
-  algorithm, initial = search.algorithm, None
-  if stage.decides and search.network is not None:
-    initial = search.network.start(trees, features, tables.beliefs, params)
-  stops = sample_stop(
-    stop_key, (number,), search.num_iterations, algorithm.averaging, algorithm.head_start
+  algorithm = search.algorithm
+  stops = spread_stops(
+    stop_key, number, search.num_iterations, algorithm.averaging, algorithm.head_start
   )
-  found = search_batch(
-    trees, tables.beliefs, stops, search.num_iterations,
-    algorithm=algorithm if stage.decides else None,
-    leaf_values=search.leaf_values, params=params, num_rows=max(number * stage.num_leaves, 1),
-    active=here, initial_policy=initial,
-  )  # fmt: skip
+  found = _searched(stage, search, trees, features, tables.beliefs, stops, here, params)
+  if search.other is None:
+    theirs, other = found.leaf_beliefs, jax.vmap(lambda x: favourites(x, likes(x)[opponent]))(trees)
+  else:
+    answer = _searched(stage, search.other, trees, None, tables.theirs, stops, here, params)
+    other = answer.average_policy
+    theirs = jax.vmap(_leaf_beliefs)(trees, tables.theirs, other)
 
-  def settle(tree, reach, policy, seat):
+  def settle(tree, reach, policy, other, seat):
     problem = make_problem(tree, reach, lanes=number)
-    other = favourites(tree, likes(tree)[opponent])
     played = [policy[0]]
     for i in range(1, len(policy)):
       rows = choose(problem.moves_at(i, 0), jnp.where(seat == 0, policy[i], other[i]), policy[i])
@@ -109,24 +117,99 @@ def play_round(
     below = jnp.stack([problem.leaf_reach(own[p], p) for p in (0, 1)], axis=1)
     return won, shares, normalise_beliefs(below, problem.leaf_possible())
 
-  won, shares, below = jax.vmap(settle)(trees, tables.reach, found.policy, tables.seat)
+  won, shares, below = jax.vmap(settle)(trees, tables.reach, found.policy, other, tables.seat)
   won = tables.won + jnp.where(here, tables.weight * won, 0.0)
   if not stage.num_leaves:
     return tables._replace(won=won, weight=jnp.where(here, 0.0, tables.weight))
-  tiny = jnp.finfo(shares.dtype).tiny
+  tiny, row = jnp.finfo(shares.dtype).tiny, jnp.arange(number)
+  following = stage.successors(tables.roots, trees)
   leaf = jax.vmap(jax.random.categorical)(
     jax.random.split(leaf_key, number), jnp.log(shares + tiny)
   )
-  row = jnp.arange(number)
-  following = stage.successors(tables.roots, trees)[row, leaf]
+  weight = tables.weight * shares.sum(axis=1)
+  live = here[:, None] & (shares > 0)
+  evaluate = packed_leaf_values(trees, live, number * stage.num_leaves, search.leaf_values, params)
+  seen = jnp.asarray(trees.leaf_features).swapaxes(0, 1)
+  values = jnp.stack([evaluate(LeafQuery(seen[p], p, below)) for p in (0, 1)], axis=2)
+  guess = jnp.where(live, guessed(stage.rules, values, below), 0.0) * (1 - 2 * tables.seat)[:, None]
+  luck = tables.weight * (shares * guess).sum(axis=1) - weight * guess[row, leaf]
   wide = here[:, None, None]
   return tables._replace(
-    roots=jnp.where(here[:, None], following, tables.roots),
+    roots=jnp.where(here[:, None], following[row, leaf], tables.roots),
     beliefs=jnp.where(wide, found.leaf_beliefs[row, leaf], tables.beliefs),
+    theirs=jnp.where(wide, theirs[row, leaf], tables.theirs),
     reach=jnp.where(wide, below[row, leaf], tables.reach),
-    weight=jnp.where(here, tables.weight * shares.sum(axis=1), tables.weight),
-    won=won,
+    weight=jnp.where(here, weight, tables.weight),
+    won=won + jnp.where(here, luck, 0.0),
   )
+
+
+@jax.jit
+def show_down(stage: TemplateStage, tables: Tables) -> Tables:
+  """Ends the games at a stage whose cards are all dealt to hands that are all-in."""
+  # One game after another: after most rounds they are few.
+  here = stage.holds(tables.roots) & (tables.weight > 0)
+
+  def win(state, reach, seat):
+    problem = make_problem(fill(stage.rules, stage.number, state), reach)
+    return ended_value(problem, problem.uniform_policy(), seat)
+
+  def win_if_here(game):
+    here, *game = game
+    return jax.lax.cond(here, win, lambda *_: jnp.zeros((), tables.won.dtype), *game)
+
+  won = jax.lax.map(win_if_here, (here, tables.roots, tables.reach, tables.seat))
+  return tables._replace(
+    won=tables.won + tables.weight * won, weight=jnp.where(here, 0.0, tables.weight)
+  )
+
+
+def _searched(
+  stage: TemplateStage,
+  search: HandsSearch,
+  trees: PublicTree,
+  features: jax.Array | None,
+  beliefs: jax.Array,
+  stops: jax.Array,
+  active: jax.Array,
+  params: Any,
+) -> SearchResult:
+  """Searches the subgames of a stage; those of the first, in which all hands start, once."""
+  initial = None
+  if search.network is not None:
+    initial = search.network.start(trees, features, beliefs, params)
+  once = stage.number == 0
+  asked = trees, beliefs, stops, active, initial
+  if once:
+    asked = jax.tree.map(lambda x: x[:1], asked)
+  found = search_batch(
+    *asked[:3], search.num_iterations, algorithm=search.algorithm,
+    leaf_values=search.leaf_values, params=params, active=asked[3], initial_policy=asked[4],
+    num_rows=max(len(asked[3]) * stage.num_leaves, 1), keep_iterates=int(once),
+  )  # fmt: skip
+  if found.iterates is None:
+    return found
+  kept = found.iterates
+  averages = jnp.repeat(kept.average_policy, len(stops), axis=0)
+  policy, known, average = (
+    jax.vmap(split_levels)(trees, x)
+    for x in (kept.policies[0, stops], kept.believed[0, stops], averages)
+  )
+  below = jax.vmap(_leaf_beliefs)(trees, beliefs, known)
+  return found._replace(policy=policy, average_policy=average, leaf_beliefs=below)
+
+
+def _leaf_beliefs(tree: PublicTree, beliefs: jax.Array, policy: Levels) -> jax.Array:
+  return beliefs_at_leaves(make_problem(tree, beliefs), policy)
+
+
+def guessed(rules: Streets, values: jax.Array, beliefs: jax.Array) -> jax.Array:
+  """Returns player 0's payoff by `values` and `beliefs` `[..., P, H]`, both players' mean."""
+  held = holds(jnp.asarray(rules.game.hole_cards), rules.game.deck.num_cards, beliefs.dtype)
+  pairs = beliefs * compatible_mass(beliefs[..., ::-1, :], held)
+  total = jnp.maximum(pairs.sum(axis=-1), jnp.finfo(pairs.dtype).tiny)
+  each = (pairs * values).sum(axis=-1) / total
+  return (each[..., 0] - each[..., 1]) / 2
 
 
 @functools.partial(jax.jit, static_argnames="rules")
@@ -136,11 +219,11 @@ def play_chance(rules: Streets, tables: Tables, key: jax.Array) -> Tables:
   dealt = draw_cards(rules.game, key, tables.roots, tables.reach)
   roots = jnp.where(here[:, None], dealt, tables.roots)
   possible = rules.possible(roots)
-  return tables._replace(
-    roots=roots,
-    beliefs=normalise_beliefs(jnp.where(possible, tables.beliefs, 0.0), possible),
-    reach=normalise_beliefs(jnp.where(possible, tables.reach, 0.0), possible),
+  beliefs, theirs, reach = (
+    normalise_beliefs(jnp.where(possible, x, 0.0), possible)
+    for x in (tables.beliefs, tables.theirs, tables.reach)
   )
+  return tables._replace(roots=roots, beliefs=beliefs, theirs=theirs, reach=reach)
 
 
 def favourites(tree: PublicTree, liked: jax.Array) -> Levels:
@@ -163,7 +246,6 @@ def ended_value(problem: TreeProblem, policy: Levels, player: jax.Array) -> jax.
   return jnp.where(player == 0, won, -won) / jnp.maximum(total, jnp.finfo(won.dtype).tiny)
 
 
-MEASURED = ("always_call", "uniform", "pot_maniac")
 _INTERVAL = 1.96  # standard errors, 95 %
 
 
@@ -194,7 +276,7 @@ class HandsEvaluator(Measures):
     opponents: Sequence[str] = MEASURED,
     **options: Any,
   ) -> Iterator[Measurement]:
-    """Measures against each of `opponents`, of those in `OPPONENTS` that look at no cards."""
+    """Measures against each of `opponents`, of those in `LADDER`."""
     # The row has `won_mbb_OPPONENT`, half the width of its 95 % interval, and `hands`, those
     # against its last opponent.
     search = self._config.rebel
@@ -204,9 +286,13 @@ class HandsEvaluator(Measures):
 
     def play(job: tuple[str, int]) -> np.ndarray:
       key = jax.random.fold_in(jax.random.key(seed), job[1])  # the same hands for every opponent
-      opponent = jnp.asarray(list(OPPONENTS).index(job[0]))
+      name, how = job[0], self._search
+      if name == SHOWN:
+        values = ShownValues(Table.of(self.game))
+        how = how._replace(other=how._replace(leaf_values=values, network=None))
+      opponent = jnp.asarray(list(OPPONENTS).index(name) if name in OPPONENTS else 0)
       here = jax.device_put(params, tuning.chosen_device())
-      return np.asarray(self._play(here, opponent, key, size))
+      return np.asarray(self._play(how, here, opponent, key, size))
 
     won: dict[str, list[np.ndarray]] = {name: [] for name in opponents}
     jobs = [(name, batch) for name in opponents for batch in range(-(-hands // size))]
@@ -219,7 +305,9 @@ class HandsEvaluator(Measures):
       yield Measurement(row)
       show("playing", done * size, len(jobs) * size, "hands", "")
 
-  def _play(self, params: Any, opponent: jax.Array, key: jax.Array, number: int) -> jax.Array:
+  def _play(
+    self, search: HandsSearch, params: Any, opponent: jax.Array, key: jax.Array, number: int
+  ) -> jax.Array:
     """Returns the agent's payoff in each of a batch of hands, in chips: `[number]`."""
     keys = iter(jax.random.split(key, 2 * len(self.game.deals) + 2))
     roots = jnp.tile(jnp.asarray(self.game.initial_state(), jnp.int32), (number, 1))
@@ -227,13 +315,12 @@ class HandsEvaluator(Measures):
       draw = jax.random.randint(next(keys), (number,), 0, np.iinfo(np.int32).max)
       roots = roots.at[:, -1].set(draw)
     tables: Tables = sit_down(self._rules, roots)
-    play = functools.partial(play_round, search=self._search, likes=likes)
+    play = functools.partial(play_round, search=search, likes=likes)
     for street in range(len(self.game.deals) + 1):
       stage = self._stages[self._rules.stage_template(street)]
       tables = play(stage, tables=tables, opponent=opponent, params=params, key=next(keys))
       if street < len(self.game.deals):
         if (runout := self._rules.runout_template(street)) is not None:
-          stage = self._stages[runout]
-          tables = play(stage, tables=tables, opponent=opponent, params=params, key=key)
+          tables = show_down(self._stages[runout], tables)
         tables = play_chance(self._rules, tables, next(keys))
     return tables.won

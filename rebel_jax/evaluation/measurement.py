@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from rebel_jax.config import ConfigError
-from rebel_jax.evaluation.opponents import OPPONENTS
+from rebel_jax.evaluation.opponents import LADDER
 
 # Called with what is measured, how much of it is done and in all, the unit, and more to say.
 Show = Callable[[str, int, int, str, str], None]
@@ -30,11 +30,11 @@ class Measurement(NamedTuple):
   @property
   def won(self) -> list[str]:
     """Winnings from each simple opponent, in words."""
-    names = [name for name in OPPONENTS if f"won_mbb_{name}" in self.row]
-    mbb, interval = "won_mbb_{}", "won_mbb_{}_interval"
+    named = {x: f"won_mbb_{x}" for x in LADDER}
     return [
-      f"{self.row[mbb.format(x)]:,.0f} ± {self.row[interval.format(x)]:,.0f} mbb from {x}"
-      for x in names
+      f"{self.row[mbb]:,.0f} ± {self.row[f'{mbb}_interval']:,.0f} mbb from {x}"
+      for x, mbb in named.items()
+      if mbb in self.row
     ]
 
   @property

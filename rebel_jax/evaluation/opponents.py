@@ -96,6 +96,12 @@ OPPONENTS: dict[str, Opponent] = {
 }
 
 
+# Searches as the agent does, without a network: as if hands were shown after the round.
+SHOWN = "shown_now"
+MEASURED = ("always_call", "uniform", "pot_maniac")
+LADDER = ("always_fold", *MEASURED, SHOWN)
+
+
 def opponent(name: str) -> Opponent:
   """Returns one of `OPPONENTS` by name."""
   if name not in OPPONENTS:

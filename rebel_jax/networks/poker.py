@@ -1,5 +1,6 @@
 """Networks for hold'em: cards on the board as embeddings, values in pots (ReBeL, appendix E)."""
 
+import dataclasses
 import itertools
 import math
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from games.poker import Deck, Holdem
 from games.poker.cards import strengths, suit_masks
 from games.poker.holdem import PAID
 from rebel_jax.networks.value import ValueNetwork, product, rearranged, with_roots
+from solvers import LeafQuery
 from solvers.sweeps import Showdowns, compatible_mass, make_showdowns, showdown_values
 
 
@@ -79,6 +81,28 @@ def standing(showdowns: Showdowns, live: jax.Array, other: jax.Array) -> jax.Arr
   mass = compatible_mass(other)
   won = showdown_values(showdowns, other[:, None])[:, 0]
   return jnp.stack([won / jnp.maximum(mass, _LEAST_MASS), mass], axis=1) * live[:, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class ShownValues:
+  """Leaves are worth what hands win if they are shown at once, on the cards that lie there."""
+
+  table: "Table"
+
+  def encode(self, params: Any, features: jax.Array) -> tuple[jax.Array, Showdowns]:
+    """Returns which hands boards leave `[R, H]`, and showdowns on them, of features `[R, F]`."""
+    del params
+    deck = self.table.deck
+    cards = features[:, -deck.num_cards :]
+    hands = order_hands(deck, deck.hole_cards(self.table.board), cards)
+    return hands.live, make_showdowns(hands.strength, features.dtype)
+
+  def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
+    """Answers a query: `[R, H]` values in chips."""
+    live, showdowns = query.encoded or self.encode(params, query.features)
+    share = standing(showdowns, live, query.beliefs[:, 1 - query.traverser])[:, 0]
+    paid = query.features[:, PAID].sum(axis=-1, keepdims=True) * self.table.stack
+    return share * (paid + self.table.dead) / 2
 
 
 _LEAST_POT = 1e-4  # of a stack: rows of padding have none

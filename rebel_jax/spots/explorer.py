@@ -148,9 +148,8 @@ class Explorer(App[None]):
     found = []
     played, palette = study.row("", study.mover).frequency, range_grids.colours(names)
     for name, share, colour, place in zip(names, played, palette, range(len(names))):
-      table = study.table
-      ev = float(table.mean(table.move_ev[place], table.frequency[place])[study.mover])
-      text = f" {name:<14}{share:7.1%}   EV {shown(ev, self.study.solved.spot.form)}"
+      means = study.table.mean(study.table.move_ev[place], study.table.frequency[place])
+      text = f" {name:<14}{share:7.1%}   EV {shown(means[study.mover], study.solved.spot.form)}"
       found.append(Text.assemble(("  ", f"on {colour}"), text))
     return found
 

@@ -502,12 +502,11 @@ for _name in (x for x in PRESETS if not x.startswith("deep_cfr_")):  # which cam
   add_float32(f"preset/{_name}", stepped, _name, slow=_name != "kuhn_poker")
 for _name in ("kuhn_poker", "hunl_small", "pog_kuhn", "pog_tic_tac_toe", "pog_glasses"):
   add_float32(f"agent/{_name}", chosen, _name, slow=_name != "kuhn_poker")
-  if _name != "hunl_small":  # whose evaluator the command below uses
+  if _name != "hunl_small":  # whose estimate is another since the network takes luck out of it
     add_float32(f"evaluator/{_name}", evaluated, _name)
 for _name, _flags in {
   "liars_dice_1x4f": ("--playthroughs", "2", "--iterations", "16", "--unsafe"),
   "small_turn_endgame_holdem": ("--playthroughs", "2", "--iterations", "8"),
-  "hunl_small": ("--playthroughs", "4", "--iterations", "4"),
   "pog_leduc": ("--simulations", "4", "--seeds", "1"),
   "pog_tic_tac_toe": ("--simulations", "4", "--seeds", "1"),
 }.items():

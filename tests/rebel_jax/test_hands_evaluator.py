@@ -7,10 +7,14 @@ import pytest
 
 import games
 import solvers
+from games.poker import betting
 from games.poker.betting import CALL, FOLD
+from games.poker.cards import strengths_on
 from rebel_jax.evaluation import hands_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
+from rebel_jax.networks.poker import ShownValues, Table
+from solvers import LeafQuery
 from solvers.sweeps.levels import join_levels
 
 
@@ -51,10 +55,24 @@ def test_the_others_do_as_they_are_called(river):
     assert len(taken) == game.legal_actions(np.asarray(tree.state)[node][None])[0].sum()
 
 
+def test_hands_shown_now_win_what_both_paid(river):
+  game, _ = river
+  state, values = game.initial_state()[None], ShownValues(Table.of(game))
+  beliefs = np.asarray(game.prior(), np.float32)[None]
+  query = LeafQuery(game.features(state, 0).astype(np.float32), 0, beliefs)
+  won = np.asarray(values(None, query))[0]
+  strength = strengths_on(game.deck, game.hole_cards, np.array(game.board))
+  paid = int(state[0, betting.PAID_0])
+  np.testing.assert_allclose(won[strength == strength.max()], paid, rtol=1e-5)
+  assert (won < paid * 0.99).sum() == (strength < strength.max()).sum() > 3
+  assert abs(won.sum()) < 1e-3 * paid
+
+
 def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
   evaluator = object.__new__(HandsEvaluator)
   evaluator.game = types.SimpleNamespace(rules=types.SimpleNamespace(big_blind=100))
   search = types.SimpleNamespace(final_playthroughs=100, final_iterations=2)
+  evaluator._search = None
   evaluator._config = types.SimpleNamespace(rebel=search)
 
   def run_ahead(play, jobs, **_):

@@ -11,7 +11,8 @@ from rebel_jax import train as cli
 from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.evaluation.hands_evaluator import MEASURED, HandsEvaluator
+from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
+from rebel_jax.evaluation.opponents import MEASURED
 from tests.tiny import trained
 
 

@@ -15,6 +15,7 @@ from rebel_jax.evaluation.hands_evaluator import (
   favourites,
   play_chance,
   play_round,
+  show_down,
   sit_down,
 )
 from solvers.search import TemplateSubgames
@@ -24,11 +25,13 @@ HANDS, BATCHES = 512, 6
 ACTIONS = (CALL, CALL + 1, CALL + 2)  # the last two are the pot and all-in
 
 
-class Nothing:
-  """Leaves are worth nothing; compared by value, as a network is."""
+class Anything:
+  """Leaves are worth so many chips at most, of no meaning; compared by value, as a network is."""
 
   def __call__(self, params, query):
-    return jnp.zeros((len(query.beliefs), query.beliefs.shape[-1]))
+    place = 100 * query.features.sum(axis=1, keepdims=True)
+    hand = 0.1 * jnp.arange(query.beliefs.shape[-1])
+    return params * query.traverser * jnp.sin(place + hand)
 
 
 @functools.cache
@@ -72,28 +75,28 @@ def program():
   rules = game.templates()
   stages = TemplateSubgames(rules).stages
   # The policy before the first update is uniform.
-  search = HandsSearch(solvers.linear_cfr(), Nothing(), None, 2)
+  search = HandsSearch(solvers.linear_cfr(), Anything(), None, 2)
   root = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (HANDS, 1))
 
   @jax.jit
-  def play(key, opponent):
+  def play(key, opponent, params):
     keys = jax.random.split(key, 3)
     tables = sit_down(rules, root)
     tables = play_round(
-      stages[rules.stage_template(0)], search, likes, tables, opponent, None, keys[0]
+      stages[rules.stage_template(0)], search, likes, tables, opponent, params, keys[0]
     )
-    tables = play_round(stages[-1], search, likes, tables, opponent, None, keys[0])
+    tables = show_down(stages[-1], tables)
     tables = play_chance(rules, tables, keys[1])
     return play_round(
-      stages[rules.stage_template(1)], search, likes, tables, opponent, None, keys[2]
+      stages[rules.stage_template(1)], search, likes, tables, opponent, params, keys[2]
     )
 
   return play
 
 
-def played(opponent):
-  """Returns what the agent won: `[hands]`, and its seats."""
-  found = [program()(jax.random.key(i), jnp.asarray(opponent)) for i in range(BATCHES)]
+def played(opponent, most=300.0):
+  """Returns what the agent won: `[hands]`, and its seats; leaves are worth `most`."""
+  found = [program()(jax.random.key(i), jnp.asarray(opponent), most) for i in range(BATCHES)]
   assert all(float(tables.weight.max()) == 0 for tables in found)  # every hand has ended
   return np.concatenate([x.won for x in found]), np.concatenate([x.seat for x in found])
 
@@ -108,3 +111,10 @@ def test_the_mean_is_the_exact_value(opponent):
     assert abs(own.mean() - value) < 4 * error + 1e-3
     wrong = exact(opponent, 1 - seat)  # control: the other's seat
     assert abs(own.mean() - wrong) > 4 * error
+
+
+def test_what_is_taken_for_luck_is_nothing_on_average():
+  luck = played(0)[0] - played(0, 0.0)[0]  # uniform play whatever leaves are worth
+  error = luck.std(ddof=1) / np.sqrt(len(luck))
+  assert abs(luck.mean()) < 4 * error
+  assert luck.std() > 10
