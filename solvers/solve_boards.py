@@ -360,14 +360,16 @@ def boards_on(
     nonlocal state
     average, state = state.average, state._replace(average=())
     programs = _read if algorithm.tables is None else _read_packed
-    counted = _halved(problem, state.top.average, average)  # before it gives way to the policy
+    whole = isinstance(algorithm.cfr.rule, DiscountedRegret)  # others keep several for a move
+    # Before they give way to the policy.
+    counted = _halved(problem, state.top.average, average) if whole else None
     top, below = programs[work](problem, algorithm, mesh, average, state)
     rows = join_parts(problem, below)
     del average, below
     width = lines.streets[-1].width(0)
     deal = np.broadcast_to(np.ones(1, lines.dtype), (problem.num_rows, width))
     policy = (*map(np.asarray, top), deal, *rows)
-    if not isinstance(algorithm.cfr.rule, DiscountedRegret):  # others keep several for a move
+    if not whole:
       return policy, None
     return policy, (_halved(problem, state.top.regret, state.regret), counted)
 

@@ -203,6 +203,7 @@ class Streets:
 
   def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Draws outcomes of chance at `above` `[n, S]`, and how many each stands for: `[n]` both."""
+    # Where a template does not name them: flops below the root, then single cards.
     game, draw = self.game, above[0, -1]
     if level == 1:
       sets, stand_for = draw_flops(game.deck, game.flops, draw)

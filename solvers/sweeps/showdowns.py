@@ -140,6 +140,9 @@ def sort_between(
   size: jax.Array | None,
 ) -> SortedShowdowns:
   """Sorts one board's hands where the players have lists of their own, perhaps of classes."""
+  # Of the other: `strengths` `[J]`, -1 for hands that the board blocks, `member` `[C, M]` the hands
+  # that hold each card, the weakest first, filled up by J, and `size` `[J]` hands of each class,
+  # None for one. One's own: `own_strengths` `[H]`, `own_cards` `[H, 2]`.
   number, cards = len(strengths), len(member)
   length = math.isqrt(2 * number) + 1
   blocks = -(-number // length)

@@ -360,8 +360,8 @@ def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -
 class Place:
   """Where a public state stands among lines, boards and hands."""
 
-  level: int
-  row: int
+  level: int  # of its line
+  row: int  # of its line
   street: int  # of the board that stands for the state's
   board: int
   # [H] each hand as named on that board; -1 for those that the state's board blocks

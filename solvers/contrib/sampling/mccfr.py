@@ -145,7 +145,8 @@ class MCCFR:
 class SampledSolution(NamedTuple):
   """A run of Monte Carlo CFR."""
 
-  average_policy: jax.Array | None  # `[N, H]`, None without a tree
+  # `[N, H]`; None without a tree, where `MCCFR.policy` reads it from the state
+  average_policy: jax.Array | None
   nodes: int  # how many were touched, terminal ones too
   state: MCCFRState  # to go on from
 

@@ -36,7 +36,9 @@ class Visits(NamedTuple):
   moves: jax.Array  # `[V, A]` the node after each of the mover's moves, -1 where there is none
   policy: jax.Array  # `[V, A]` the mover's, or chance's
   value: jax.Array  # sampled value of the node to the traverser, in the game's units
-  regret: jax.Array  # `[V, A]` sampled, of the traverser's moves
+  # `[V, A]` sampled, of the traverser's moves, else zero; by outcome sampling divided by the
+  # probability that its own moves are taken
+  regret: jax.Array
   reach: jax.Array  # the traverser's own, by its policy
   probability: jax.Array  # that the traversal visits the node, the deal included
   sampled: jax.Array  # the part of it that is no other's move: the traverser's draws
@@ -52,11 +54,12 @@ class Sampler:
   tree: Any  # whole, of moves that all see; None where the rules are walked
   child: Any  # `[N, A]` the node after each action, -1 where there is none
   ends: Any  # `[N]` table and factor of the payoffs of terminal nodes; zero elsewhere
+  # for each traverser the most nodes of each level that external sampling visits
   capacity: tuple[tuple[int, ...], ...] = dataclasses.field(metadata={"static": True})
-  shape: tuple[int, int] = dataclasses.field(
-    metadata={"static": True}
-  )  # `[N, H]` of tables of moves
+  # `[N, H]` of tables of moves
+  shape: tuple[int, int] = dataclasses.field(metadata={"static": True})
   dtype: Any = dataclasses.field(metadata={"static": True})  # of sums
+  # whether moves may lead to more nodes than there is capacity for, of which some are kept
   kept: bool = dataclasses.field(metadata={"static": True})
 
   def sizes(self, player: int, explore: float | None = None) -> tuple[int, ...]:

@@ -27,10 +27,14 @@ _BY_CARD = 2.5  # sums by card where a table has so many times their entries
 class Folds(NamedTuple):
   """What a fold is worth to each player: the other's reach that shares no card with a hand."""
 
-  table: tuple[jax.Array, jax.Array] | None  # `[D, J of the other, J]` for each player
+  # `[D, J of the other, J]` for each player; None where sums by card are faster
+  table: tuple[jax.Array, jax.Array] | None
+  # `[D, J of the other, C + 1]` how many hands of each class hold a card, and how many there are
   down: tuple[jax.Array, jax.Array] | None
+  # `[D, C + 1, J]` -1 where the hand of a class holds the card, then 1
   up: tuple[jax.Array, jax.Array] | None
-  twin: tuple[jax.Array, jax.Array] | None  # `[J]` the other's class of the same hand
+  # `[J]` the other's class of the same hand; None where both have the same classes
+  twin: tuple[jax.Array, jax.Array] | None
 
 
 class Dense(NamedTuple):
@@ -199,7 +203,9 @@ def sort(group: Group, final: Final, player: int) -> SortedShowdowns:
 
 
 def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
-  """Returns the other's reach that shares no card with each hand of `player`."""
+  """Returns the other's reach that shares no card with each hand of `player`: `[T, B, J]`."""
+  # `reach` is `[T, B, J of the other]` of one hand of each class, zero where the board blocks it;
+  # values of hands that the board blocks have no meaning.
   folds = ends.folds
   if folds.table is not None:
     return _by_board(reach, folds.table[player])
@@ -240,6 +246,8 @@ def end_values(
   ends: Ends, reach: jax.Array, player: int, shows: jax.Array | None, folds: jax.Array | None
 ) -> jax.Array:
   """Returns the values of lines that end: `[T, B, J]`, for reach as of `fold_values`."""
+  # `folds` is the worth of the reach that shares no card, of the first lines, `shows` that of wins
+  # less losses, of the last lines; None for none.
   if isinstance(ends, Walk):
     return _walk(ends, reach, player, shows, folds)
   first = len(reach) - (0 if shows is None else len(shows))
