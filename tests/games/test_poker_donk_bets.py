@@ -6,6 +6,7 @@ import pytest
 import games
 from games.game import CHANCE, TERMINAL
 from games.poker import BetSizes, Betting, Deck, Holdem
+from games.poker.lines import make_lines
 from tests.sentences import refused
 
 
@@ -66,6 +67,22 @@ def test_sizes_follow_from_the_history(donk, sizes):
       assert bets == (sizes if leads else [0.5, 1.0])
       seen.add(leads)
   assert seen == {True, False}
+
+
+def count(game, state):
+  """Returns how many lines of betting begin with a state's, the first card dealt after each."""
+  actor = int(game.actor(state[None])[0])
+  moves = np.flatnonzero(game.legal_actions(state[None])[0]) if actor != TERMINAL else []
+  after = [game.next_states(state[None], np.array([move]))[0] for move in moves]
+  if actor != CHANCE:
+    return 1 + sum(count(game, state) for state in after)
+  return (moves[0] != game.burn) + count(game, after[0])
+
+
+@pytest.mark.parametrize("donk", ["-", None])
+def test_lines_have_the_same_bets(donk):
+  game = make(donk)
+  assert make_lines(game)[0].num_nodes == count(game, game.initial_state())
 
 
 NO_DONK = BetSizes((((1.0,),),), donk=((),))
