@@ -125,8 +125,9 @@ class ByBoards:
     """Returns the state after some updates of each player, with sums of `top` and of parts."""
     above, below = zip(*sums)
     pack = lambda rows: tuple(map(self._pack, problem.parts, rows))  # noqa: E731
-    kept = [(pack(x), pack(y)) for x, y in below]
-    return BoardsState(self.cfr.resume(problem.top, above, number), *kept)
+    return BoardsState(
+      self.cfr.resume(problem.top, above, number), *((pack(x), pack(y)) for x, y in below)
+    )
 
   def visit_chunks(
     self, part: Part, number: int, state: BoardsState, player: int, visit: Any, carry: Any
@@ -300,8 +301,7 @@ def _moved(chunk: LinesProblem, rows: Levels, player: int) -> Tables:
 
 def _halved(problem: PartedProblem, top: Any, tables: Any) -> Any:
   """Returns sums by level, of the last round in 16 bits."""
-  rows = join_parts(problem, tables, lambda x: np.asarray(_unpack(x)))
-  return (*top, None, *map(to_half, rows))
+  return (*top, None, *map(to_half, join_parts(problem, tables, lambda x: np.asarray(_unpack(x)))))
 
 
 def _apart(k: jax.Array, function: Any, arguments: Any) -> Any:

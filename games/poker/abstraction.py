@@ -252,7 +252,10 @@ class BetSizes:
         to = xp.where(kind == _TIMES, multiple, to)
       if _GEOMETRIC in used:
         for amount in np.unique(geometric).tolist():
-          grown = lookup(_geometric(rules.stack, rules.dead, amount % 10), rules.highest(states))
+          highest, of = rules.highest(states), (rules.stack, rules.dead, amount % 10)
+          # A device's powers are not exact; NumPy needs no table.
+          on_host = isinstance(highest, np.ndarray)
+          grown = _grown(highest, *of) if on_host else lookup(_geometric(*of), highest)
           if capped := amount // 10:
             cap = rules.stack * 1000 // capped + 1
             grown = xp.minimum(grown, _of_pot(rules, states, capped, cap))
@@ -349,13 +352,18 @@ def _of_pot(rules: Betting, states: Rows, thousandths: Rows, most: Rows) -> Rows
 
 @functools.lru_cache(maxsize=64)
 def _geometric(stack: int, dead: int, bets: int) -> np.ndarray:
-  """Returns the amount of a geometric bet, by `highest` from 0 to the stack: `[stack + 1]`."""
+  """Returns `_grown` by `highest` from 0 to the stack: `[stack + 1]`."""
   if stack > _MOST_PLUS:
     raise ValueError(
       f"stacks of {stack} chips are too many for geometric sizes, which go up to {_MOST_PLUS}; "
       "count in larger chips"
     )
-  pot = np.maximum(2.0 * np.arange(stack + 1) + dead, 1.0)
+  return _grown(np.arange(stack + 1), stack, dead, bets)
+
+
+def _grown(highest: np.ndarray, stack: int, dead: int, bets: int) -> np.ndarray:
+  """Returns the amount of a geometric bet where both have put in `highest`."""
+  pot = np.maximum(2.0 * highest + dead, 1.0)
   grown = pot * ((2 * stack + dead) / pot) ** (1 / bets)
   return np.floor((grown - dead) / 2 + 0.5).astype(int)
 

@@ -71,7 +71,7 @@ class Explorer(App[None]):
   """
   BINDINGS: ClassVar[list[BindingType]] = [
     Binding("backspace", "go('back')", "back"),
-    Binding("t", "other", "other player"),
+    Binding("t", "other", "other"),
     Binding("v", "view", "view"),
     Binding("s", "ask('bets')", "sizes"),
     Binding("l", "ask('lock')", "lock"),

@@ -253,7 +253,7 @@ class SolvedSpot:
       rows[:, at] = from_half(self.sums[name])
       return rows
 
-    levels = [*zip(itertools.count(), self.lines.levels, self._places(places))]
+    levels: Any = [*zip(itertools.count(), self.lines.levels, self._places(places))]
     sums = tuple(tuple(spread(f"{kind}_{i}", *own) for i, *own in levels) for kind in _SUMS)
     return solvers.Solution(None, iterations=self.iterations, sums=sums)
 
@@ -392,10 +392,9 @@ class SolvedSpot:
   def line(self, node: Node) -> str:
     """Returns the moves and cards that lead to a node."""
     self.state(node)
-    words: list[str] = []
-    for depth in range(len(node)):
-      below = self.children(node[:depth])
-      words += [name for name, child in below.items() if child == node[: depth + 1]]
+    starts = [node[:depth] for depth in range(len(node) + 1)]
+    below = zip(map(self.children, starts), starts[1:])
+    words = [name for moves, after in below for name, child in moves.items() if child == after]
     return ", ".join(word for word in words if word != "burn")
 
   def save(self, path: str | Path) -> None:
@@ -437,9 +436,6 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
   Args:
     path: the file.
     gigabytes: how large it may be, as of `check_fits`.
-
-  Raises:
-    ConfigError: the file is not there, is not such a file, was altered or is too large.
   """
   where, name = Path(os.path.realpath(path)), f"load={str(path)!r}"
   about = files.read_about(where, name, *_KIND)
@@ -454,12 +450,12 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
   made = prepare(spot)
   rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
   moved = {f"level_{i}": i for i, x in enumerate(made.lines.levels) if x.mover is not None}
-  kinds = _SUMS if about["format"] == _FORMATS[1] else ()
+  kinds = _SUMS[: 2 * _FORMATS.index(about["format"])]
   sums = {f"{kind}_{i}": rows[i] for kind in kinds for i in moved.values()}
-  shapes = {key: (rows[i], "f") for key, i in moved.items()}
-  shapes |= {key: (size, "f") for key, size in sums.items()}
-  shapes |= {f"{key}_scale": (size[:1], "f") for key, size in sums.items()}
-  levels = files.read_arrays(where, name, _KIND[0], about, shapes)
+  scales = {f"{key}_scale": size[:1] for key, size in sums.items()}
+  sizes: Any = {key: rows[i] for key, i in moved.items()} | sums | scales
+  shapes = {key: (size, "f") for key, size in sizes.items()}
+  levels: Any = files.read_arrays(where, name, _KIND[0], about, shapes)
   for key, i in moved.items():  # of each decision above, probabilities of its moves
     total = levels[key].sum(axis=0) / made.lines.levels[i - 1].counts[DECISION]
     if (levels[key] < 0).any() or not np.allclose(total, 1, atol=1e-3):
@@ -541,8 +537,11 @@ def solve(
     for i, (x, at) in enumerate(zip(levels, made._places(places)))
     if (rows := x if x is None or is_half(x) else to_half(np.asarray(x)))
   }
-  solved = made.with_policy(found.average_policy, found.iterations, gap, places=places)
-  return dataclasses.replace(solved, sealed=True, sums=sums)
+  return dataclasses.replace(
+    made.with_policy(found.average_policy, found.iterations, gap, places=places),
+    sealed=True,
+    sums=sums,
+  )
 
 
 _MOST_LINES = 1_000_000

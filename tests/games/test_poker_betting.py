@@ -1,5 +1,6 @@
 """No-limit betting: sizes as players write them, and action abstractions."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -127,7 +128,7 @@ test_bad_betting_gets_one_sentence = refused(
   (lambda: make_bet_sizes("2.5x / 33%"), "before '/', where nobody has bet"),
   (lambda: make_bet_sizes("33% | 50%"), "is of 2 rounds of betting, and the game has 1"),
   (
-    lambda: river("2e", stack=2_000_000).amounts(river("a").initial_state()[None]),
+    lambda: river("2e", stack=2_000_000).amounts(jnp.asarray(river("a").initial_state()[None])),
     "stacks of 2000000 chips are too many for geometric sizes",
   ),
 )

@@ -618,6 +618,14 @@ def test_chips_may_have_decimals(solved, tmp_path, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_geometric_sizes_of_large_stacks():
+  for pot, stack in ((5.5, 20_000), (200, 2_000_000)):
+    made = prepare(spot.Spot("TdJdQhKc2s", "AA", "QQ", pot, stack, "2e / -"))
+    grown = pot * (1 + 2 * stack / pot) ** 0.5
+    bet = float([*made.children(())][1].removeprefix("bet "))
+    assert bet == pytest.approx((grown - pot) / 2, abs=1 / made.spot.unit)
+
+
 def test_large_tables_are_halved_and_time_ends_a_solve(monkeypatch, capsys):
   tables = []
   given = [*SMALL, "--target", "0.001", "--max-seconds", "0.001"]
