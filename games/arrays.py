@@ -75,7 +75,10 @@ def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None 
     raise TypeError(f"{name}={short(values)} must be {kind}")
   concrete = array.size and not isinstance(array, jax.core.Tracer)
   if concrete and not least <= array.min() <= array.max() <= most:
-    raise ValueError(f"{name}={short(values)} must hold integers from {least} to {most}")
+    raise ValueError(
+      f"{name}={short(values)} must {'be an integer' if ndim == 0 else 'hold integers'} "
+      f"from {least} to {most}"
+    )
   return array
 
 
@@ -249,11 +252,11 @@ class _Namespace:
   def __getattr__(self, name: str) -> Any:
     ours, theirs = getattr(np, name), getattr(jnp, name)
 
-    def call(*arguments, **options):
-      for x in arguments[0] if type(arguments[0]) in (list, tuple) else arguments:
-        if type(x) not in _HOST and isinstance(x, jax.Array):  # the first is faster
-          return theirs(*arguments, **options)
-      return ours(*arguments, **options)
+    def call(*given, **options):
+      for x in (*given[0], *given[1:]) if type(given[0]) in (list, tuple) else given:
+        if type(x) not in _HOST and isinstance(x, jax.Array):  # to ask for the type first is faster
+          return theirs(*given, **options)
+      return ours(*given, **options)
 
     vars(self)[name] = call
     return call

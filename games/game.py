@@ -322,7 +322,10 @@ class Game(abc.ABC):
     return None
 
   def strengths(self) -> np.ndarray:
-    """Returns strengths of `hands` at each showdown, `[K, H]`: higher wins, -1 impossible."""
+    """Returns integer strengths of `hands` at each showdown, `[K, H]`, -1 where impossible.
+
+    The higher of two wins, and equal ones split.
+    """
     raise NotImplementedError(f"{self.name} has hands but does not define strengths()")
 
   def pairs(self) -> Pairs:

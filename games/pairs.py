@@ -94,6 +94,7 @@ class DensePairs(_Shared):
 
   weights: Any  # [C, H, H]
   payoffs: Any  # [K, H, H]
+  # Whether every pair weighs one.
   compatible: bool = dataclasses.field(default=False, metadata={"static": True})
 
   def __post_init__(self):
@@ -159,8 +160,8 @@ class HoleCards(_Shared):
   # Payoff table 0 is a fold's, one for every pair, and table 1 + k a showdown's of `strengths[k]`.
 
   hands: Any  # [H, 2] all pairs of some cards or a list of such, in the order of `combinations`
-  strengths: Any  # [K, H] higher wins, -1 where impossible
-  # [H, C] 1 where the hand holds the card; None of JAX's for all pairs of some cards
+  strengths: Any  # [K, H] higher wins, equal splits, -1 where impossible
+  # [H, C] 1 where the hand holds the card, made of numpy's hands; None of JAX's that are all pairs
   held: Any = None
 
   def __post_init__(self):

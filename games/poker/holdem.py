@@ -30,8 +30,8 @@ class Holdem(Game):
 
   Infostates are the pairs of hole cards that the starting board leaves, `hole_cards` `[H, 2]`, in
   the order of `Deck.hole_cards` (all pairs with `every_hand`); hands that share a card exclude each
-  other. Payoffs are chips won or lost since the hand began, those in the pot at the start included,
-  in units of `rules.stack`, where hands have other stacks.
+  other. Payoffs are chips won or lost since the hand began, those in the pot at the start included;
+  of a hand with another stack they are scaled as if its stack were `rules.stack`.
 
   Actions: 0 folds (only to a bet), 1 checks or calls, 2 and up bet or raise by the sizes of the
   abstraction in turn, the last of them all-in, then those that `with_bet` added; `burn`, and from

@@ -405,6 +405,8 @@ def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand:
     )
   if None in table.hole_cards:
     raise ValueError(f"hole_cards of seat {table.hole_cards.index(None)} must be known")
+  if not "".join(names or ()).isprintable():  # JSON has escapes that TOML lacks
+    raise ValueError(f"names={names!r} must be of characters that can be printed")
   payoffs = table.payoffs()
   seats = [seat_of(rules, place) for place in (0, 1)]
   stacks = [rules.rules.stacks[seat] for seat in seats]

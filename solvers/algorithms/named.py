@@ -99,7 +99,8 @@ def asymmetric_predictive_cfr_plus(
 @_named
 def scheduled_discounted_cfr(*, gamma: _Falling = 30.0, alternating: bool = True) -> CFR:
   """HS-DCFR (Zhang, McAleer and Sandholm 2024): DCFR whose exponents know a run's length."""
-  # Exponents at the k-th of a player's n updates: 1 + 3k/n, -1 - 2k/n and gamma - 5k/n.
+  # Exponents at the k-th of a player's n updates: 1 + 3k/n, -1 - 2k/n and gamma - 5k/n, the paper's
+  # gamma being 30 or 15.
   rule = DiscountedRegret(Schedule(1.0, 3.0), Schedule(-1.0, -2.0))
   return CFR(rule, Schedule(gamma, -5.0), alternating)
 
@@ -115,7 +116,7 @@ def magnetic_mirror_descent(
   *, rate: Finite = 30.0, pull: Finite = 0.1, alternating: bool = True
 ) -> CFR:
   """Magnetic mirror descent (Sokota et al. 2022), whose last policy is its answer."""
-  # Rate and pull to the uniform policy fade as 1 / sqrt(k).
+  # Rate and pull to the uniform policy fade as 1 / sqrt(k); the average policy is the last one.
   return CFR(MirrorDescent(rate, pull), math.inf, alternating)
 
 
@@ -242,7 +243,7 @@ def make_algorithm(text: str, field: str = "algorithm") -> Algorithm:
 
   Args:
     text: `linear_cfr`, or `discounted_cfr(beta=0.5, gamma=4)`, with parameters of the function of
-      that name in `solvers`. A name that ends in `_avg` is of `solvers.cfr_avg`.
+      that name in `solvers`. One that ends in `_avg` is wrapped by `solvers.cfr_avg`.
     field: what errors call the text.
 
   Raises:

@@ -219,7 +219,7 @@ class WithGadget(Holder):
   # The searcher's average policy is the result. The opponent's weighs its own reach as if it had
   # entered always, and its root values are means of what entering was worth; the searcher's count
   # infostates that stay out as worth nothing.
-  algorithm: CFR  # a `CFR`
+  algorithm: CFR
   gadget: Gadget  # whose alternatives the problem holds
 
   @property

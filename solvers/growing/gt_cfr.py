@@ -158,12 +158,13 @@ class Grown(NamedTuple):
 
   # Places are a tree's nodes or those of `tree`; letters as in `solvers.growing.store`.
   policy: jax.Array  # `[M, H]` the average policy where simulations started, by move
-  average_policy: jax.Array  # `[C, H]` of the move to a node; with hidden moves `[C, M, H]`
-  root_values: jax.Array  # `[P, H]` at the root
+  average_policy: jax.Array  # `[C, H]` by the node moved to; inserted hidden moves `[C, M, H]`
+  # `[P, H]` mean expected payoffs at the root; with alternatives as if the opponent always entered
+  root_values: jax.Array
   root_mass: jax.Array  # `[P, H]` the other's mass at the root that is compatible with an infostate
-  values: jax.Array  # `[P, C, H]` at every inner node, per unit of the other's mass
+  values: jax.Array  # `[P, C, H]` mean expected payoffs at inner nodes
   reach: jax.Array  # `[P, C, H]` average policy times public chance and root beliefs
-  known: jax.Array  # `[P, C]` whether the other played there in an update
+  known: jax.Array  # `[P, C]` whether the other played there in an update; else no values are known
   present: jax.Array  # `[C]` which places hold a node of the search
   visits: jax.Array  # `[C, M, H]` how often simulations made a move
   current: jax.Array  # `[]` the place that simulations started from

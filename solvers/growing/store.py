@@ -22,8 +22,8 @@ class Moves(NamedTuple):
   known: jax.Array  # whether it leads to a node of the tree
   action: jax.Array  # the public action
   leads_to: jax.Array  # the infostate that the mover holds afterwards
-  row: jax.Array  # its place in arrays `[R, H]` of policies and values; meaningless unless known
-  column: jax.Array  # its place in arrays `[R, H]` of policies and values; meaningless unless known
+  row: jax.Array  # in arrays `[R, H]` of policies and values; meaningless unless known
+  column: jax.Array  # likewise
   here: jax.Array  # `[]` the node's row in arrays `[L, H]` of the other's mass that a mover meets
   prior: jax.Array  # how likely the network thinks it; uniform without one
 

@@ -20,12 +20,12 @@ class Histories(NamedTuple):
   possible: np.ndarray  # `[N, P, H]` which infostates the rules allow
   kind: np.ndarray  # `[N]` 0 or 1 (that player moves), `CHANCE` or `TERMINAL`
   depth: np.ndarray  # `[N]` public actions before it
-  parent: np.ndarray  # `[N]` the history before, -1 for the first, and what was done there
-  action: np.ndarray  # `[N]` the history before, -1 for the first, and what was done there
+  parent: np.ndarray  # `[N]` the history before; -1 for the first
+  action: np.ndarray  # `[N]` the public action taken there; -1 for the first
   child: np.ndarray  # `[N, A]` the history after each action; -1 where there is none
   chance: np.ndarray  # `[N]` how likely chance, if it made the last move, made it; else 1
-  leads_to: np.ndarray  # `[N, M, H]` the mover's moves; see `Game.moves_of`
-  moves: np.ndarray  # `[N, M, H]` the mover's moves; see `Game.moves_of`
+  leads_to: np.ndarray  # `[N, M, H]` the infostate after each of the mover's moves
+  moves: np.ndarray  # `[N, M, H]` their public actions; both are -1 for none, see `Game.moves_of`
 
   @property
   def sizes(self) -> np.ndarray:

@@ -1,5 +1,7 @@
 """The same rules on numpy's arrays and on JAX's, in the sizes that are played."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -77,6 +79,15 @@ def test_every_registered_game_is_checked_here():
 )
 def test_rules_in_float64(name, x64):
   check_rules(PLAYED[name](), num_playouts=16)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "matrix_game", "coin_toss"])
+def test_features_of_a_traced_player(name):
+  game = PLAYED[name]()
+  states = jnp.asarray(game.initial_state()[None])
+  features = jax.jit(game.features)
+  for player in (0, 1):
+    np.testing.assert_array_equal(features(states, player), game.features(states, player))
 
 
 def test_bets_are_what_the_float_formula_gives():

@@ -82,6 +82,7 @@ GROWN = [
 
 
 STARTS = [
+  ("tree", dict(root=99), "root=99 must be an integer from 0 to 8"),
   ("tree", dict(root=1, current=2), "current=2 must be a node where .* root=1 or below"),
   ("tree", dict(root=TREE.num_nodes - 1), "current=8 must be a node where the game goes on"),
   ("rules", dict(path=(10**9,)), r"path=\(1000000000,\) takes action .* allows \[0, 1\]"),

@@ -166,7 +166,7 @@ def solve_sampled(
     num_iterations: one player's update is one; player 0 is first. An odd number's last is left out.
     key: of the samples.
     algorithm: what is sampled, and how it is weighed.
-    state: of a run to go on from; None to begin.
+    state: of a run to go on from, whose arrays this call takes over; None to begin.
 
   Raises:
     ValueError: an argument is not as above.
