@@ -148,13 +148,13 @@ class Traversals:
     hands = jax.random.permutation(hands_key, table.rules.num_infostates)[:_HANDS]
     features, history, place = table.inputs(visits.state, visits.history)
     public = features.astype(visits.mass.dtype), history
-    shared = [jnp.repeat(x, len(hands), axis=0) for x in public]
+    features, history = (jnp.repeat(x, len(hands), axis=0) for x in public)
 
     def samples(weight: jax.Array, numbers: jax.Array) -> MoveExamples:
       rows = (x[:, :, hands].swapaxes(1, 2) for x in (visits.legal, numbers))
       legal, numbers = (x.reshape(-1, x.shape[2]) for x in rows)
       own, weight = (x[:, hands].reshape(-1) for x in (place, weight))
-      return MoveExamples(*shared, own, legal, weight, numbers)
+      return MoveExamples(features, history, own, legal, weight, numbers)
 
     advantages = per_unit_of_mass(visits.regret, visits.mass[:, None])
     advantages /= table.unit.astype(advantages.dtype)

@@ -334,11 +334,12 @@ def make_setup(config: Config, num_devices: int | None = None, *, measured: bool
     decay_steps=config.gradient_steps,
   )
   if isinstance(config.search, DeepCFR):
-    number, table = config.self_play.lanes // devices, in_config_errors()(make_decisions)(game)
+    number = config.self_play.lanes // devices
+    decisions = in_config_errors()(make_decisions)(game)
     # Few public states are met by many traversals anyway: more draws of one scatter less.
-    traversals = Traversals(number, SLOTS * number, draws=1 if table.tree is None else 3)
+    traversals = Traversals(number, SLOTS * number, draws=1 if decisions.tree is None else 3)
     trainer = DeepTrainer(traversals, alternating=config.search.alternating, **settings)
-    return Setup(config, game, None, table, trainer, mesh)
+    return Setup(config, game, None, decisions, trainer, mesh)
   play: SelfPlay | ChainPlay
   if config.grows:
     table, subgames = make_ground(config, game), None

@@ -31,12 +31,6 @@ class Front(NamedTuple):
   origin: jax.Array | None  # `[C, P, H]` infostates before the action; None if they never change
 
 
-# Of a front: itself, who moves `[C]`, the mover's moves `[C, M, H]`, its policy, a move's place in
-# `[A * H]` by action and infostate after it, and the slot of the state after an action `[C, A]`, C
-# where it was not taken.
-Level = tuple[Front, jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
-
-
 class RangeVisits(NamedTuple):
   """Public states that traversals visited, `[V]` slots level by level."""
 
@@ -90,21 +84,26 @@ def traverse_ranges(
     jnp.zeros(reach.shape, jnp.int32) if hidden else None,
   )
 
-  def down(front: Front, at: Any) -> tuple[Front, Level]:
-    return _down(rules, policy, player, choose, front, *at)
-
-  def up(below: jax.Array, level: Level) -> tuple[jax.Array, RangeVisits]:
-    return _up(rules, player, below, level)
-
   depths = jnp.arange(rules.max_moves + 1)
-  levels = jax.lax.scan(down, root, (jax.random.split(key, len(depths)), depths))[1]
+  levels = jax.lax.scan(
+    lambda front, at: _down(rules, policy, player, choose, front, *at),
+    root,
+    (jax.random.split(key, len(depths)), depths),
+  )[1]
   nothing = jnp.zeros((2, slots + 1, rules.num_infostates), reach.dtype)
-  _, visits = jax.lax.scan(up, nothing, levels, reverse=True)
+  _, visits = jax.lax.scan(
+    lambda below, level: _up(rules, player, below, level), nothing, levels, reverse=True
+  )
   return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), visits)
 
 
 def _down(rules, policy, player, choose, front, key, depth):
-  """Returns the front after one, and its level."""
+  """Returns the front after one, and its level.
+
+  A level is the front, who moves `[C]`, the mover's moves `[C, M, H]`, its policy, a move's place
+  in `[A * H]` by action and infostate after it, and the slot of the state after an action `[C, A]`,
+  C where it was not taken.
+  """
   there, state, history, reach, origin = front
   (size, _, h), a = reach.shape, rules.num_actions
   kind = jnp.where(there, rules.actor(state), TERMINAL)
