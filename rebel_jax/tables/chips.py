@@ -386,7 +386,17 @@ def play_chip_match(
 
 @checked
 def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
-  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind."""
+  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind.
+
+  Args:
+    table: the hand; all cards known.
+    names: of seats 0 and 1.
+    hand: its number.
+
+  Raises:
+    ValueError: PHH has no name for what is played, the hand goes on, hole cards are unknown, or a
+      name cannot be printed.
+  """
   rules, deck = table.rules, table.rules.deck
   whole = set(deck.ranks) == set(RANKS) and set(deck.suits) == set(SUITS)
   if not whole or rules.deals != (3, 1, 1):
