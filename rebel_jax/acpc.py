@@ -1,6 +1,6 @@
 """The command `python -m rebel_jax.acpc`: plays hold'em with a dealer of ACPC's protocol.
 
-Exit codes: 0 the match ended; 1 the dealer failed; 2 an argument or the run; 130 interrupted.
+Exit codes: 0 the match ended; 1 the dealer failed; 2 a wrong argument or run; 130 interrupted.
 """
 
 import dataclasses

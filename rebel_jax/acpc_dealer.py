@@ -1,6 +1,6 @@
 """The command `python -m rebel_jax.acpc_dealer`: deals a match of hold'em to two programs.
 
-Exit codes: 0 the match was played; 1 a player failed; 2 an argument; 130 interrupted.
+Exit codes: 0 the match was played; 1 a player failed; 2 a wrong argument; 130 interrupted.
 """
 
 import dataclasses

@@ -1,6 +1,7 @@
 """The command `python -m rebel_jax.evaluate`: how exploitable a trained agent is.
 
-Exit codes: 0; 2 an argument or the checkpoint; 130 interrupted, what was measured is printed.
+Exit codes: 0 measured; 2 a wrong argument or checkpoint; 130 interrupted, after what was measured
+is printed.
 """
 
 import dataclasses

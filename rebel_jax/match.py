@@ -1,6 +1,7 @@
 """The command `python -m rebel_jax.match`: two players, many hands, and who wins.
 
-Exit codes: 0; 2 an argument or a checkpoint; 130 interrupted, whole parts are printed.
+Exit codes: 0 played; 2 a wrong argument or checkpoint; 130 interrupted, after whole parts are
+printed.
 """
 
 import contextlib

@@ -1,6 +1,7 @@
 """The command `python -m rebel_jax.spot`: solves a spot of hold'em and shows what to do there.
 
-Exit codes: 0; 2 an argument; 128 and a signal's number, the strategy so far is kept or printed.
+Exit codes: 0 solved or loaded; 2 a wrong argument; 128 and a signal's number, after the strategy so
+far is kept or printed.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """The command `python train.py`, installed as `rebel-train`: flags in, a run out, an exit code.
 
-Exit codes: 0; 1 training could not go on; 2 a setting, nothing was written; 128 and a signal's
-number, after a checkpoint was saved.
+Exit codes: 0 the run ended; 1 training could not go on; 2 a wrong setting, nothing was written; 128
+and a signal's number, after a checkpoint was saved.
 """
 
 import argparse

@@ -67,8 +67,10 @@ def measure(
     if part == "depth_limited":
       algorithms = choose(parts.DEPTH_LIMITED, labels)
       yield from parts.depth_limited(algorithms, names, iterations, runs, below)
-    elif part in ("warm_start", "samplers"):
-      yield from getattr(parts, part)(names, iterations, runs)
+    elif part == "samplers":
+      yield from parts.samplers(names, iterations, runs, labels)
+    elif part == "warm_start":
+      yield from parts.warm_start(names, iterations, runs)
     else:
       family = {"tabular": parts.TABULAR, "discounts": parts.DISCOUNTS, "rules": parts.RULES}
       yield from parts.whole_games(part, choose(family[part], labels), names, iterations, runs)
@@ -171,7 +173,7 @@ def main(
   Args:
     part: What to measure.
     games: Short names of the games; those of the part's page if none.
-    algorithms: Labels of the algorithms, all if none (tabular, depth_limited, discounts, rules).
+    algorithms: Labels of the algorithms, all if none (not of warm_start).
     iterations: Updates of a curve's longest solve, one player's being one; the page's if not given.
     runs: Runs of each curve, all but the first from a prior with other last bits.
     precision: Of the whole-game and depth-limited parts; safe_search is always in float32.

@@ -115,7 +115,9 @@ def whole_games(
       yield make_row(part, name, label, curves, points, precision=precision, runs=runs)
 
 
-def samplers(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row]:
+def samplers(
+  names: Sequence[str], iterations: int, runs: int, labels: Sequence[str] = ()
+) -> Iterator[Row]:
   """Monte Carlo CFR here and in OpenSpiel, by `runs` seeds; with means, and errors of these."""
   import pyspiel
   from open_spiel.python.algorithms import exploitability
@@ -139,7 +141,10 @@ def samplers(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row]:
       return exploitability.exploitability(other, solver.average_policy())
 
     for explore, kind in ((None, "external"), (0.6, "outcome")):
-      for label, play in ((f"{kind} sampling", ours), (f"{kind} sampling, OpenSpiel", theirs)):
+      plays = {f"{kind} sampling": ours, f"{kind} sampling, OpenSpiel": theirs}
+      for label, play in plays.items():
+        if labels and label not in labels:
+          continue
         found = [np.array([play(seed, explore)]) for seed in range(runs)]
         error = np.std(found) / runs**0.5
         about: Row = {"mean": round(float(np.mean(found)), 4), "error": round(float(error), 4)}

@@ -24,7 +24,7 @@ def main(
 
   Args:
     checkpoint: a run's folder, a checkpoint, or the name of a network that comes with the package.
-    actions: public actions from the start of the game.
+    actions: public actions from the start of the game, by number as in its docstring.
     iterations: iterations of each search; one player's update is one.
     seed: which iterations the agent keeps to.
     figure: where to draw.

@@ -1,8 +1,8 @@
 """Large Liar's Dice: Linear MCCFR by the rules, Deep CFR and ReBeL, by local best response.
 
 Two dice of six faces have 33,554,431 public states, of which no tree fits: `mccfr` keeps sums of as
-many nodes as its tables have rows for, `rebel` searches subgames, and `deep_cfr`, which writes all
-decisions out, ends with a sentence. Smaller games are measured exactly, too.
+many nodes as its tables have rows for, `rebel` searches subgames, and `deep_cfr` learns networks of
+what it walks. Smaller games are measured exactly, too.
 """
 
 import time
@@ -24,7 +24,7 @@ from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.evaluation.evaluator import AverageEvaluator, Evaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
-from solvers.contrib import TreeStrategy, local_response
+from solvers.contrib import local_response
 from solvers.contrib.sampling import MCCFR, WalkedStrategy, make_sampler, solve_sampled
 from solvers.metrics import Strategy
 
@@ -98,8 +98,8 @@ def main(
     del final
     if method == "deep_cfr":
       network = AverageEvaluator(config)
-      whole = network.tree, network.policy(params)
-      return measured(TreeStrategy(*whole), whole)
+      strategy = network.strategy(params)
+      return measured(strategy, network.tree and (network.tree, network.policy(params)))
     policy = Policy(config, params, {})
     agents = (Searcher(policy, iterations=iterations, average=x).agent() for x in (False, True))
     row = measured(AgentStrategy(*agents), most=1)
@@ -116,6 +116,8 @@ def main(
     preset = {"deep_cfr": "deep_cfr_liars_dice_1x5f", "rebel": "liars_dice_2x3f"}[method]
     params = ("num_dice", num_dice), ("num_faces", num_faces)
     config = get_preset(preset).replace(game_params=params, evaluate_every=0, max_seconds=seconds)
+    if method == "deep_cfr":
+      config = config.replace(lanes=8, batch_size=512, uses_per_example=9_600.0)
     row = train(config, RunOptions(num_devices=1), evaluate=evaluate).row
   about = {"method": method, "dice": num_dice, "faces": num_faces, "of_learning": seconds}
   timing.say("large_dice", **about, **row)

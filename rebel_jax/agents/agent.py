@@ -16,7 +16,7 @@ from games.arrays import Positive, checked, one, short
 from rebel_jax.agents.belief_agent import Agent, Searcher, StreetSearcher
 from rebel_jax.agents.dealer import Move, PolicyPlayer, SearchingSeat, Seat, check_turn, prepare
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
-from rebel_jax.config import DeepCFR
+from rebel_jax.config import ConfigError, DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator, ChainEvaluator
 from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import made_on_device, make_search
@@ -149,7 +149,10 @@ class AverageSearcher:
     """Computes the policy from what `rebel_jax.load` gave; the rest is not looked at."""
     config = checked_numbers(policy).config
     network = AverageEvaluator(config)
-    self.game, self.tree = config.make_game(), network.tree
+    self.game = network.game
+    if network.tree is None:
+      raise ConfigError(f"game={self.game!r} is too large for a tree, which this agent plays on")
+    self.tree = network.tree
     self.policy = np.asarray(network.policy(policy.params))
 
   @checked

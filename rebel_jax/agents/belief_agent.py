@@ -90,7 +90,13 @@ def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any, Any]:
 
 
 class Searcher:
-  """Searches subgames with a trained network, several at a time; agents share one."""
+  """Searches subgames with a trained network, several at a time; agents share one.
+
+  Attributes:
+    game: the rules.
+    num_iterations: of each search at most; one player's update is one.
+    first_root: at which games start.
+  """
 
   first_root: Any = 0
 
@@ -224,7 +230,15 @@ class Searcher:
 
 
 class Agent(SearchingSeat):
-  """Player of one game at a time: `observe` is called with every public action, its own too."""
+  """Player of one game at a time from one seat.
+
+  `start` begins a game; `observe` is called with every public action, its own and chance's too.
+
+  Attributes:
+    player, infostate: the seat, and what the agent holds.
+    rows: `[H]` probability of each of its moves of this game, for all that it could have held, by
+      the public history that the move leads to.
+  """
 
   _kept: tuple[np.ndarray, int] | None
 
@@ -233,7 +247,6 @@ class Agent(SearchingSeat):
     # The search, the node of its tree, and moves before the last search, until where.
     self._search: BeliefSearch | None = None
     self._node, self._kept = 0, None
-    # `[H]` probability of each move of this game, by the history that the move leads to.
     self.rows: dict[tuple[int, ...], np.ndarray] = {}
     self._history: tuple[int, ...] = ()
 
@@ -277,8 +290,13 @@ class Agent(SearchingSeat):
     self._history = (*self._history, action)
 
   def search_again(self, change: Callable[[Any], Any]) -> None:
-    """Searches the subgame anew after a change to the state of its root."""
-    # The agent's moves keep the probabilities that they were made with.
+    """Searches the subgame anew after a change to the state of its root.
+
+    The agent's moves keep the probabilities that they were made with.
+
+    Args:
+      change: returns the new root, in which the moves made so far are legal too.
+    """
     self._root = change(self._root)
     if self._search is None:
       return
@@ -324,7 +342,19 @@ class StreetSearcher(Searcher):
   def __init__(
     self, policy: Policy, *, iterations: int = 256, seconds: float | None = None, **settings: Any
   ):
-    """Prepares searches of at most so many seconds each, measured here; None for no limit."""
+    """Prepares the searches; programs are compiled as they are needed.
+
+    Args:
+      policy: from `rebel_jax.load` or `rebel_jax.load_pretrained`.
+      iterations: of each search at most, even.
+      seconds: that a search may take at most; speed is measured here and by every search. The first
+        search of a hand is made here, once for all hands. None for no limit.
+      settings: of `Searcher`; its depth is `"stage"` and nothing else.
+
+    Raises:
+      ConfigError: the depth is not allowed.
+      ValueError: a number or the algorithm is not allowed.
+    """
     super().__init__(policy, iterations=iterations, **settings)
     if seconds is not None:
       self._keep_to(seconds)

@@ -248,13 +248,23 @@ Bets = tuple[tuple[tuple[int, ...], int], ...]  # histories, and chips that were
 
 
 class NestedAgent(Seat):
-  """Player of a blueprint of hold'em with few bets against one who may bet anything."""
+  """Player of a blueprint of hold'em with few bets against one who may bet anything.
+
+  A bet off the tree is added to it, and what follows is solved so that the other gets no more than
+  its best response to the blueprint gets at that decision (thesis, section 5.1.7).
+  """
 
   @checked
   def __init__(
     self, game: Holdem, tree: PublicTree, policy: Array, *, num_iterations: int = 512, seed: int = 0
   ):
-    """Begins with a blueprint, `policy` `[N, H]` on the whole tree; see `solvers.answer_bet`."""
+    """Sits down with a blueprint.
+
+    Args:
+      game, tree, policy: the blueprint's; `[N, H]` on the whole tree.
+      num_iterations: as for `solvers.answer_bet`.
+      seed: of the agent's moves.
+    """
     super().__init__(seed)
     self._blueprint = Widened(game, tree, np.asarray(policy, float))
     self._num_iterations = num_iterations

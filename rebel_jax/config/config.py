@@ -213,7 +213,10 @@ class DeepCFR:
 
   def describe(self, number: int | None) -> tuple[str, str]:
     """Returns the decisions, of which there are so many, and the kind of traversal, in words."""
-    return f"{number} public decisions", "external sampling"
+    return (
+      "rules that are walked" if number is None else f"{number} public decisions",
+      "external sampling",
+    )
 
   def check(self, game: str, rules: Game) -> None:
     """Checks that a tree of the `rules` of the game named `game` can be written out."""

@@ -161,17 +161,17 @@ GROWING = (
 # traversal is used so often that an iteration takes 300 gradient steps for each network.
 _DEEP: dict[str, Any] = {
   "search": DeepCFR(alternating=True),
-  "lanes": 64,
+  "lanes": 32,
   "hidden_layers": 3,
   "width": 64,
   "activation": "relu",
   "learning_rate": 3e-3,
   "batch_size": 1_024,
-  "uses_per_example": 2_400.0,
+  "uses_per_example": 4_800.0,
   "buffer_size": 2**19,
-  "examples": 51_200,
+  "examples": 25_600,
   "report_every": 5,
-  "evaluate_every": 6_400,
+  "evaluate_every": 3_200,
   "max_seconds": 600.0,
 }
 
@@ -183,6 +183,7 @@ DEEP = (
     "kuhn_poker",
     hidden_layers=2,
     batch_size=256,
+    lanes=64,
     uses_per_example=200.0,
     buffer_size=2**15,
     examples=6_400,

@@ -1,4 +1,4 @@
-"""Exploitability of agents: of ReBeL's searches (section 7), and of an average policy, exactly."""
+"""Exploitability of agents: of ReBeL's searches (section 7), and of an average policy."""
 
 import functools
 import json
@@ -12,14 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 
 import solvers
-from games import Game, PublicTree
+from games import CHANCE, Game, PublicTree
+from games.tabulate import children_of
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
 from rebel_jax.config import Config, ConfigError, DeepCFR, in_config_errors
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
-from rebel_jax.networks.value import NetworkLeafValues, answers
+from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.deep_cfr import Decisions, make_decisions, probabilities
 from rebel_jax.training.setup import (
   Setup,
@@ -30,6 +31,9 @@ from rebel_jax.training.setup import (
   make_search_policy,
   make_subgames,
 )
+from solvers.contrib.local_best_response import TreeStrategy, local_response
+from solvers.contrib.sampling.strategy import RulesStrategy
+from solvers.metrics import Strategy
 from solvers.search import (
   FoundSubgames,
   Sampled,
@@ -40,6 +44,7 @@ from solvers.search import (
   sample_playthroughs,
 )
 
+_PLAYS = 1_000  # of local response at the end of a run
 _KIND = "kept playthroughs", "network"  # in words, and what their file says something of
 
 
@@ -222,30 +227,58 @@ class KeptPlaythroughs:
 
 
 class AverageEvaluator(Measures):
-  """Measures the average policy of one game and network, exactly."""
+  """Measures the average policy of one game and network: exactly, or by local response."""
 
   def __init__(self, config: Config, game: Game | None = None, table: Decisions | None = None):
     """Prepares; `game` and `table` are of the configuration, if they are made already."""
     self.about: dict[str, Any] = {}
-    game = config.make_game() if game is None else game
-    self._table = table = make_decisions(game) if table is None else table
-    self.tree: PublicTree = table.tree
-    network = make_move_network(config, game)
+    self.game = config.make_game() if game is None else game
+    self._table = table = make_decisions(self.game) if table is None else table
+    self.tree: PublicTree | None = table.tree
+    network = make_move_network(config, self.game)
 
-    def policy(params: Any) -> jax.Array:
-      numbers = answers(network, params["average"], table, slice(None))
-      return table.policy(probabilities(numbers, table.legal))
+    def rows(params: Any, states: Any, history: Any) -> jax.Array:
+      numbers = table.numbers(network, params["average"], states, history)
+      return probabilities(numbers, table.legal(states))
 
-    self.policy = jax.jit(policy)  # [N, H]
+    self.rows = jax.jit(rows)
+
+  def policy(self, params: Any) -> jax.Array:
+    """Returns the policy on the tree, `[N, H]`."""
+    tree, lines, h = self.tree, self._table.lines, self.game.num_infostates
+    assert tree is not None
+    nodes = np.flatnonzero(tree.kind < CHANCE).astype(np.int32)
+    leads_to, action = self._table.rules.moves_of(nodes[:, None])
+    child = children_of(tree, self.game.num_actions)[nodes[:, None, None], np.maximum(action, 0)]
+    place = np.where(action >= 0, child * h + leads_to, tree.num_nodes * h)
+    found = self.rows(params, nodes[:, None], np.asarray(lines)[nodes])
+    policy = jnp.ones(tree.num_nodes * h, found.dtype).at[place].set(found, mode="drop")
+    return policy.reshape(-1, h)
+
+  def strategy(self, params: Any) -> Strategy:
+    """Returns the policy as metrics play against it."""
+    if self.tree is not None:
+      return TreeStrategy(self.tree, self.policy(params))
+    return RulesStrategy(self.game, lambda *node: self.rows(params, *node)[0])
 
   def measured(
     self, params: Any, seed: int, final: bool, show: Show, **options: Any
   ) -> Iterator[Measurement]:
-    """Yields the exploitability, in which nothing is sampled."""
+    """Yields the exploitability, in which nothing is sampled; or what a local response wins."""
+    if self.tree is None:
+      number = _PLAYS if final else _PLAYS // 5
+      found = local_response(
+        self.game, self.strategy(params), self._last, depth=1, num_plays=number, seed=seed
+      )
+      yield Measurement(dict(zip(("local_response", "half_width"), found)))
+      return
     policy = self.policy(params)
     if not jax.numpy.isfinite(policy).all():
       raise ConfigError("the network's probabilities are not finite")
     yield Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
+
+  def _last(self, state: np.ndarray) -> int:
+    return int(np.flatnonzero(self.game.legal_actions(state[None])[0])[-1])
 
 
 def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:

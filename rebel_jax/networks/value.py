@@ -356,19 +356,15 @@ class MoveNetwork(nn.Module):
   num_moves: int  # M
 
   def __call__(self, features: jax.Array, history: jax.Array, place: jax.Array) -> jax.Array:
-    """Returns `[R, M]` from features `[R, F]`, actions before, -1 to fill up, and places `[R]`."""
+    """Returns `[R, M]` from features `[R, F]`, actions before, -1 to fill up, and places `[R]`.
+
+    `[R, K, M]` from places `[R, K]` of several infostates.
+    """
     actions = jax.nn.one_hot(history, self.num_actions, dtype=features.dtype)
     public = jnp.concatenate([features, actions.reshape(len(features), -1)], axis=1)
-    return self.trunk(public, jax.nn.one_hot(place, self.num_infostates, dtype=features.dtype))
-
-
-def answers(network: nn.Module, params: Any, decisions: Any, which: slice) -> jax.Array:
-  """Returns a network's numbers for the moves of all infostates of some decisions: `[D, M, H]`."""
-  place = jnp.asarray(decisions.place)[which]
-  inputs = (jnp.asarray(x)[which] for x in (decisions.features, decisions.history))
-  features, history = (jnp.repeat(x, place.shape[1], axis=0) for x in inputs)
-  found = network.apply(params, in_type_of(params, features), history, place.reshape(-1))
-  return jnp.asarray(found).reshape(*place.shape, -1).swapaxes(1, 2)
+    encoded = jnp.repeat(self.trunk.encode(public), place[0].size, axis=0)
+    own = jax.nn.one_hot(place.reshape(-1), self.num_infostates, dtype=features.dtype)
+    return self.trunk.decode(encoded, own).reshape(*place.shape, self.num_moves)
 
 
 class OwnNetwork(ValueNetwork):

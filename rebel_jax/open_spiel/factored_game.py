@@ -197,7 +197,15 @@ class OpenSpielGame(Game):
   # Back to OpenSpiel.
 
   def information_state(self, node: int, infostate: int) -> str | None:
-    """Returns the acting player's string at a public state, None if it has nothing to decide."""
+    """Returns the acting player's information state string at a public state.
+
+    Args:
+      node: the public state.
+      infostate: the number of the infostate there.
+
+    Returns:
+      The string, or None where that infostate has nothing to decide.
+    """
     return self._decisions[node].get(infostate)
 
   def own_actions(self, node: int) -> dict[int, int]:

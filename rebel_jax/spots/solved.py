@@ -324,7 +324,7 @@ class SolvedSpot:
 
   @checked
   def find(self, line: str, start: Node = ()) -> Node:
-    """Returns the node after a line of play, such as `bet 66, call, 2c, check`.
+    """Returns the node after a line of play, `bet 66, call, 2c, check`, or raises a ConfigError.
 
     Args:
       line: moves and cards, separated by commas; empty for none. `all-in` bets all chips, `*` is
@@ -359,7 +359,7 @@ class SolvedSpot:
     return below["burn"] if list(below) == ["burn"] else node
 
   def lock(self, lines: Lines | None = None) -> Lock | None:
-    """Returns the bounds of the spot's lock; of hands alone in the first columns of `lines`."""
+    """Returns the lock's bounds `[lines, 1]`, of hands in columns of `lines`; None without one."""
     parts, streets = self.spot.lock_parts(self.game), (lines or self.lines).streets
     if not parts:
       return None
@@ -390,7 +390,7 @@ class SolvedSpot:
 
   @checked
   def line(self, node: Node) -> str:
-    """Returns the moves and cards that lead to a node."""
+    """Returns the moves and cards that lead to a node; raises a ValueError if one is not legal."""
     self.state(node)
     starts = [node[:depth] for depth in range(len(node) + 1)]
     below = zip(map(self.children, starts), starts[1:])
@@ -398,7 +398,7 @@ class SolvedSpot:
     return ", ".join(word for word in words if word != "burn")
 
   def save(self, path: str | Path) -> None:
-    """Writes the spot and the policy to a file that `load` reads.
+    """Writes the spot and the policy to a file that `load` reads, or raises a ConfigError.
 
     It is a NumPy archive: the policy of each level of lines, `sums` (`regret_1` times
     `regret_1_scale`), and `about`, JSON text of the spot's fields, `iterations`, `exploitability`,
@@ -431,10 +431,10 @@ def check_output(path: str | Path) -> tuple[Path, str]:
 
 @checked
 def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
-  """Returns a spot that `SolvedSpot.save` wrote; nothing is solved.
+  """Returns a spot that `SolvedSpot.save` wrote, or raises a ConfigError; nothing is solved.
 
   Args:
-    path: the file.
+    path: the file, refused if it is of another kind or was altered.
     gigabytes: how large it may be, as of `check_fits`.
   """
   where, name = Path(os.path.realpath(path)), f"load={str(path)!r}"

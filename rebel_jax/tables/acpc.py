@@ -134,6 +134,8 @@ def read_state(line: str, rules: Holdem) -> tuple[int, int, ChipTable]:
     raise ValueError(f"cards={short(cards)} lack the hand of position {position}")
   board = deck.parse("".join(boards))
   read_betting(table, "betting", text, r"f|c|r\d{1,10}", "f, c, rN and /", board, read_action)
+  if [len(deck.parse(x)) for x in boards] != list(rules.deals[: text.count("/")]):
+    raise ValueError(f"cards={short(cards)} must have a / and cards for each / of the betting")
   return int(number), seat, table
 
 

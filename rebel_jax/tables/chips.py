@@ -386,7 +386,17 @@ def play_chip_match(
 
 @checked
 def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
-  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind."""
+  """Returns a hand that has ended as the text of a `.phh` file, in which p1 has the big blind.
+
+  Args:
+    table: the hand; all cards known.
+    names: of seats 0 and 1.
+    hand: its number.
+
+  Raises:
+    ValueError: PHH has no name for what is played, the hand goes on, hole cards are unknown, or a
+      name cannot be printed.
+  """
   rules, deck = table.rules, table.rules.deck
   whole = set(deck.ranks) == set(RANKS) and set(deck.suits) == set(SUITS)
   if not whole or rules.deals != (3, 1, 1):
@@ -405,6 +415,8 @@ def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand:
     )
   if None in table.hole_cards:
     raise ValueError(f"hole_cards of seat {table.hole_cards.index(None)} must be known")
+  if not "".join(names or ()).isprintable():  # JSON has escapes that TOML lacks
+    raise ValueError(f"names={names!r} must be of characters that can be printed")
   payoffs = table.payoffs()
   seats = [seat_of(rules, place) for place in (0, 1)]
   stacks = [rules.rules.stacks[seat] for seat in seats]

@@ -94,7 +94,12 @@ def check_winnings(table: ChipTable, seat: Player, winnings: Any) -> int:
 
 
 class SlumbotClient:
-  """Plays hands with a server that speaks Slumbot's interface."""
+  """Plays hands with a server that speaks Slumbot's interface.
+
+  Attributes:
+    host: such as `http://127.0.0.1:8080`.
+    token: of the session; the server gives one, and later ones replace it.
+  """
 
   @checked
   def __init__(
@@ -118,7 +123,11 @@ class SlumbotClient:
     return [self.play_hand() for _ in range(num_hands)]
 
   def play_hand(self) -> int:
-    """Plays one hand, and returns the chips won."""
+    """Plays one hand, and returns the chips won.
+
+    Raises:
+      TableError: the server cannot be reached, is too slow, refuses, or sends what cannot be.
+    """
     follower = HandFollower(self.player, self.rules)
     reply = self._post("/api/new_hand", {} if self.token is None else {"token": self.token})
     while True:

@@ -171,9 +171,7 @@ def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> Tr
   params = init_params(trainer.targets, params_key)
 
   lane_keys = jax.random.split(jax.random.fold_in(play_key, 1), num_devices)
-  replay = {
-    t.name: replays.make_replay(t.kept or t.example, trainer.buffer_size) for t in trainer.targets
-  }
+  replay = {t.name: replays.make_replay(t.example, trainer.buffer_size) for t in trainer.targets}
   return TrainState(
     params=params,
     optimizer_state={t.name: t.optimizer().init(params[t.name]) for t in trainer.targets},

@@ -27,7 +27,7 @@ from rebel_jax.networks.value import (
 )
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
-from rebel_jax.training.deep_cfr import DeepTrainer, Traversals, make_decisions
+from rebel_jax.training.deep_cfr import SLOTS, DeepTrainer, Traversals, make_decisions
 from rebel_jax.training.loop import Trainer, make_mesh
 from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
 from rebel_jax.training.targets.target import Target
@@ -334,9 +334,12 @@ def make_setup(config: Config, num_devices: int | None = None, *, measured: bool
     decay_steps=config.gradient_steps,
   )
   if isinstance(config.search, DeepCFR):
-    traversals = Traversals(config.self_play.lanes // devices)
+    number = config.self_play.lanes // devices
+    decisions = in_config_errors()(make_decisions)(game)
+    # Few public states are met by many traversals anyway: more draws of one scatter less.
+    traversals = Traversals(number, SLOTS * number, draws=1 if decisions.tree is None else 3)
     trainer = DeepTrainer(traversals, alternating=config.search.alternating, **settings)
-    return Setup(config, game, None, in_config_errors()(make_decisions)(game), trainer, mesh)
+    return Setup(config, game, None, decisions, trainer, mesh)
   play: SelfPlay | ChainPlay
   if config.grows:
     table, subgames = make_ground(config, game), None

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -13,15 +14,25 @@ from scipy import stats
 import games
 import rebel_jax
 import solvers
+from benchmarks.studies import large_dice
 from rebel_jax import evaluate, open_spiel
 from rebel_jax.agents.agent import make_agent
-from rebel_jax.config.config import Config, DeepCFR
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.config import Config, ConfigError, DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
+from rebel_jax.training import deep_cfr
 from rebel_jax.training import replay as replays
-from rebel_jax.training.deep_cfr import DeepTrainer, Traversals, matched
+from rebel_jax.training.deep_cfr import (
+  DeepTrainer,
+  Traversals,
+  make_decisions,
+  matched,
+  probabilities,
+)
 from rebel_jax.training.setup import make_setup
+from solvers.contrib.sampling.ranges import traverse_ranges
 from tests.sentences import error_of, refused
 from tests.tiny import rows, trained
 
@@ -59,41 +70,66 @@ class Everything(Traversals):
 
   even: bool = False
 
-  def draw(self, key, policy):
-    return policy
+  def traverse(self, *arguments):
+    settings = {"number": 1, "slots": self.slots}
+    return traverse_ranges(*arguments, choose=lambda _, odds: (odds > 0, odds**0), **settings)
 
   def samples(self, *arguments):
     found = super().samples(*arguments)
     return [x._replace(weight=jnp.sign(x.weight)) if self.even else x for x in found]
 
 
+class Infostates:
+  """The numbers `node * H + infostate` of what a memory holds."""
+
+  def __init__(self, table):
+    lines = table.lines
+    self.factors = np.random.default_rng(0).integers(2**31, size=lines.shape[1], dtype=np.int32)
+    self.marks = (lines + 2) @ self.factors
+    nodes = jnp.arange(len(lines), dtype=jnp.int32)[:, None]
+    self.held = np.argsort(np.asarray(table.inputs(nodes, lines)[2]), axis=1)
+
+  def of(self, examples):
+    marks = (examples.history + 2) @ self.factors
+    node = (marks[:, None] == self.marks).argmax(axis=1)
+    return node * self.held.shape[1] + jnp.asarray(self.held)[node, examples.place]
+
+
 @dataclasses.dataclass(frozen=True)
 class Tables(DeepTrainer):
   """Deep CFR whose networks are tables: the least squares of a memory, its weighted means."""
 
-  def answers(self, target, params, table, which):  # without regret uniform, as the solver is
-    return jnp.maximum(params["params"]["table"][which], 0.0)
+  infostates: Any = None
 
-  def learn(self, target, table, learned, replay, key):
-    kept = replay.examples
-    shape = table.place.size, kept.numbers.shape[1]
-    sums = jnp.zeros(shape).at[kept.infostate].add(kept.weight[:, None] * kept.numbers)
-    mass = jnp.zeros(shape[0]).at[kept.infostate].add(kept.weight)
-    means = (sums / jnp.where(mass > 0, mass, 1.0)[:, None]).reshape(*table.place.shape, -1)
+  def numbers(self, target, params, table, states, history):
+    # Without regret uniform, as the solver is.
+    return jnp.maximum(params["params"]["table"][states[:, 0]], 0.0)
+
+  def learn(self, target, learned, replay, key):
+    kept, (*shape, h) = replay.examples, learned[0]["params"]["table"].shape
+    place = self.infostates.of(kept)
+    sums = jnp.zeros((shape[0] * h, shape[1])).at[place].add(kept.weight[:, None] * kept.numbers)
+    mass = jnp.zeros(len(sums)).at[place].add(kept.weight)
+    means = (sums / jnp.where(mass > 0, mass, 1.0)[:, None]).reshape(shape[0], h, -1)
     return {"params": {"table": means.swapaxes(1, 2)}}, *learned[1:]
 
 
-def tables(game, iterations, play=Everything(1), **settings):
+def tables(game, iterations, play=Everything(1, 1_000), **settings):
   """Returns the tree and the average policy of some iterations."""
   config = TINY.replace(game=game, buffer_size=2**13, **settings)
   setup = make_setup(config, 1)
-  fields, network = vars(setup.trainer), Table(setup.table.edge.shape)
+  tree = setup.table.tree
+  shape = tree.num_nodes, setup.table.legal(np.zeros((1, 1), int)).shape[1], tree.num_infostates
+  fields, network = vars(setup.trainer), Table(shape)
   targets = tuple(dataclasses.replace(x, network=network) for x in setup.trainer.targets)
-  trainer = Tables(**fields | {"targets": targets, "self_play": play})
+  more = {"targets": targets, "self_play": play, "infostates": Infostates(setup.table)}
+  trainer = Tables(**fields | more)
   state = trainer.init(setup.table, 0, setup.mesh)
   state, _ = trainer.run(setup.table, state, iterations, setup.mesh)
-  average = matched(state.params["average"]["params"]["table"], setup.table.legal)
-  return setup.table.tree, setup.table.policy(average)
+  measure = AverageEvaluator(config, table=setup.table)
+  average = state.params["average"]["params"]["table"]
+  measure.rows = lambda params, nodes, _: matched(average[nodes[:, 0]], setup.table.legal(nodes))
+  return tree, measure.policy(state.params)
 
 
 @pytest.mark.parametrize("game", ["rock_paper_scissors", "leduc_poker"])
@@ -108,7 +144,7 @@ def test_with_tables_it_is_linear_cfr(game):
 def test_other_weights_are_no_linear_cfr():
   """Control: samples that weigh the same however likely the infostate is; players at once."""
   with jax.enable_x64(True):
-    tree, average = tables("kuhn_poker", 6, Everything(1, even=True))
+    tree, average = tables("kuhn_poker", 6, Everything(1, 1_000, even=True))
     known = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=10).average_policy
     assert np.abs(average - known).max() > 0.01
     tree, average = tables("kuhn_poker", 6, search=DeepCFR(alternating=False))
@@ -119,22 +155,65 @@ def test_other_weights_are_no_linear_cfr():
 
 
 def test_traversals_are_fair():
-  setup = make_setup(TINY.replace(lanes=10_000, buffer_size=2**15), 1)
-  table, play = setup.table, setup.trainer.self_play
-  policy = jax.random.dirichlet(jax.random.key(1), jnp.ones(2), (4, 3)).swapaxes(1, 2)
+  """Their mean is the expectation of all, also where a level has more states than slots."""
+  setup = make_setup(TINY.replace(game="leduc_poker"), 1)
+  table, infostates = setup.table, Infostates(setup.table)
+  shape = table.tree.num_nodes, table.tree.num_infostates
+  shares = jax.random.dirichlet(jax.random.key(1), jnp.ones(3), shape).swapaxes(1, 2)
+
+  def policy(states, history):
+    weights = jnp.where(table.legal(states), shares[states[:, 0]], 0.0)
+    return weights / jnp.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
 
   def sums(play, player):
-    found = jax.jit(play.samples, static_argnums=2)(table, policy, player, jax.random.key(2))
-    weighed = (
-      x.weight[:, None] * jnp.column_stack([x.numbers, jnp.ones(len(x.weight))]) for x in found
+    found = jax.jit(lambda key: play.samples(table, policy, player, key))(jax.random.key(2))
+    rows = (
+      (x.weight[:, None] * jnp.column_stack([x.numbers, jnp.ones(len(x.weight))]), x) for x in found
     )
-    return [jnp.zeros((12, 3)).at[x.infostate].add(w) / play.number for x, w in zip(found, weighed)]
+    zeros = jnp.zeros((shape[0] * shape[1], 4))
+    return [zeros.at[infostates.of(x)].add(w) / play.number for w, x in rows]
 
   for player in (0, 1):
-    drawn, exact = sums(play, player), sums(Everything(1), player)
-    for some, all_ in zip(drawn, exact):
+    exact = sums(Everything(1, 1_000), player)
+    for some, all_ in zip(sums(Traversals(2_000, 4_000), player), exact):
       np.testing.assert_allclose(some, all_, atol=0.03)
-    assert np.abs(exact[0]).max() > 0.3
+    assert np.abs(exact[0]).max() > 0.1
+
+
+def test_where_no_tree_fits_the_rules_are_walked(monkeypatch):
+  """As the tree is: traversals, policies and measures are the same; agents say why they are not."""
+  written, target = AverageEvaluator(TINY), make_setup(TINY, 1).trainer.targets[2]
+  params = {"average": target.init(jax.random.key(0))}
+
+  def refuse(game, state):
+    raise ValueError("too large")
+
+  monkeypatch.setattr(deep_cfr, "check_size", refuse)
+  walked = AverageEvaluator(TINY)
+  assert (walked.tree, make_setup(TINY, 1).table.num_subgames) == (None, None)
+  table = large_dice.tabulated(walked.strategy(params), written.tree)
+  np.testing.assert_allclose(table, written.policy(params), atol=1e-6)
+  found = walked.measure(params, 0, final=False).row
+  gap = written.measure(params, 0).row["exploitability"]
+  assert 0 < found["local_response"] < gap + 2 * found["half_width"]
+  both = [make_decisions(games.make("kuhn_poker")), written._table]
+
+  def samples(table):
+    def policy(states, history):
+      return probabilities(
+        table.numbers(target.network, params["average"], states, history), table.legal(states)
+      )
+
+    return jax.jit(lambda key: Traversals(8, 32).samples(table, policy, 0, key))(jax.random.key(1))
+
+  for one, other in zip(*map(samples, both)):
+    there = one.weight > 0  # other slots hold anything
+    assert np.abs(one.numbers[there]).max() > 0.1
+    jax.tree.map(
+      lambda x, y, z=there: np.testing.assert_allclose(x[z], y[z], atol=1e-5), one, other
+    )
+  with pytest.raises(ConfigError, match="too large for a tree"):
+    make_agent(Policy(TINY, params, {}))
 
 
 @pytest.mark.parametrize("add", ["add_evenly", "add"])

@@ -56,6 +56,8 @@ def states_come_back(table, number):
     ("MATCHSTATE:0:0:x:9s8h|", "must be of f, c, rN and /"),
     ("MATCHSTATE:0:0:cc:9s8h|", "lacks cards that are due after betting='cc'"),
     ("MATCHSTATE:0:0:c:9s8h|/2c3c4c", "has more cards than betting='c' has rounds"),
+    ("MATCHSTATE:0:0:cc/cc/:9s8h|/2c3c/4c5c", "cards='9s8h|/2c3c/4c5c' must have a / and"),
+    ("MATCHSTATE:0:0:r20000c:9s8h|/2c3c4c/5c/6c", "must have a / and cards for each / of"),
   ],
 )
 def test_malformed_lines_are_refused_in_one_sentence(line, message):

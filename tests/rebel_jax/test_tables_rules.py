@@ -153,6 +153,7 @@ def test_sizes_of_the_whole_hand_in_a_history_would_be_found():
   assert compare_with_pokerkit(table) == 8
   with pytest.raises((AssertionError, ValueError)):
     compare_with_pokerkit(table, lambda text: text.replace("cbr 200", "cbr 500"))
+  assert "can be printed" in sentence_of(chips.write_history, table, names=("one", "\x7f"))
 
 
 def at(events, **settings):

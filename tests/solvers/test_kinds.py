@@ -149,9 +149,9 @@ OTHERS = {
   HOLDEM.beliefs: dict(ranges=("AA", "QQ")),
   HOLDEM.with_bet: dict(history=(), chips=1500),
   HOLDEM.state_after: dict(history=()),
-  make_lines: dict(spot=SPOT.game()),
+  make_lines: dict(game=SPOT.game()),
   solved.prepare: dict(spot=SPOT),
-  solved.measure: dict(game=SPOT.game()),
+  solved.measure: dict(spot=SPOT),
   MADE.find: dict(line=""),
   MADE.children: dict(node=()),
   report.solve_boards: dict(spot=SPOT, boards=["9s9h9dTsTh"], target=5.0, max_iterations=2),
@@ -161,6 +161,7 @@ OTHERS = {
 @pytest.mark.parametrize("call", OTHERS, ids=lambda call: getattr(call, "__qualname__", str(call)))
 def test_poker_and_play_say_what_they_take(call):
   right = OTHERS[call]
+  inspect.signature(call).bind_partial(**right)
   for name, junk in itertools.product(right, (*JUNK, float("nan"), {1: 2})):
     assert_refused(lambda **x: listed(call(**x)), right, name, junk)
 

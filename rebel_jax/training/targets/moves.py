@@ -12,23 +12,15 @@ from rebel_jax.networks.value import MoveNetwork
 from rebel_jax.training.targets.target import Target, TargetMaker, array
 
 
-class Samples(NamedTuple):
-  """What a memory keeps of infostates that traversals visited; arrays `[E, ...]`."""
-
-  infostate: Any  # its number, see `Decisions`
-  weight: Any  # of its errors
-  numbers: Any  # `[E, M]` advantages in units of the largest payoff, or probabilities
-
-
 class MoveExamples(NamedTuple):
-  """Samples of infostates with the inputs of `MoveNetwork`."""
+  """Samples of infostates that traversals visited, with the inputs of `MoveNetwork`."""
 
   features: Any
   history: Any
   place: Any
   legal: Any  # `[E, M]` which moves there are
   weight: Any  # `[E]` of the errors
-  numbers: Any  # `[E, M]` advantages or probabilities
+  numbers: Any  # `[E, M]` advantages in units of the largest payoff, or probabilities
 
 
 def advantage_errors(
@@ -55,7 +47,6 @@ def maker(name: str) -> TargetMaker:
     if (network := networks.get("moves")) is None:
       return None
     features = game.features(game.initial_state()[None], 0).shape[1]
-    numbers = array(network.num_moves)
     return Target(
       name=name,
       network=network,
@@ -66,9 +57,8 @@ def maker(name: str) -> TargetMaker:
         place=array(dtype=jnp.int32),
         legal=array(network.num_moves, dtype=bool),
         weight=array(),
-        numbers=numbers,
+        numbers=array(network.num_moves),
       ),
-      kept=Samples(array(dtype=jnp.int32), array(), numbers),
       num_inputs=3,
       errors=average_errors if name == "average" else advantage_errors,
     )

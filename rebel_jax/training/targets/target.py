@@ -74,7 +74,6 @@ class Target:
   # (stage, shared) -> most valid examples of one search of the stage, `shared` for that of a start
   # that lanes share; None where searches are not by stage
   most_examples: Callable[[Stage, bool], int] | None = None
-  kept: Any = None  # shapes and dtypes of an example in the buffer; None for all of it
   num_inputs: int = 2  # arguments of the network
   node_features: bool = False  # whether `make_examples` needs `Searched.node_features`
   held_out: bool = False  # whether `NAME_error`, the loss on each step's own examples, is reported

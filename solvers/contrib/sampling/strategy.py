@@ -1,26 +1,29 @@
-"""Average policies of Monte Carlo CFR by the rules of a game, as metrics play against them."""
+"""Average policies by the rules of a game, where no tree fits, as metrics play against them."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games import Game
 from solvers.contrib.sampling.mccfr import MCCFR, MCCFRState
 from solvers.contrib.sampling.traversal import RulesSampler, walk
 from solvers.metrics import Strategy
 
 
-class WalkedStrategy(Strategy):
-  """Plays the average policy of a run."""
+class RulesStrategy(Strategy):
+  """Plays a policy of public states.
 
-  def __init__(self, sampler: RulesSampler, algorithm: MCCFR, state: MCCFRState):
-    self._game, self._length = sampler.game, sampler.start.history.shape[1]
-    infostates = jnp.arange(self._game.num_infostates)
-    policy = functools.partial(algorithm.policy, sampler, average=True)
-    # Tables are an argument, so that no program holds them.
-    rows = jax.jit(lambda state, *node: policy(state)(walk(*node), infostates).T)
-    self._rows = functools.partial(rows, state)
+  Args:
+    game: the rules.
+    policy: (state `[1, S]`, public actions before `[1, L]`) -> the mover's policy `[A, H]`.
+  """
+
+  def __init__(self, game: Game, policy: Callable[..., Any]):
+    self._game, self._policy = game, policy
     self._history: tuple[int, ...] = ()
 
   def start(self) -> None:
@@ -31,7 +34,23 @@ class WalkedStrategy(Strategy):
 
   def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
     path = [*self._history, *ahead]
-    line = np.array(path + [-1] * (self._length - len(path)), np.int32)
-    node = (self._game.state_after(path).astype(np.int32), line)
-    size = self._game.num_infostates
-    return np.asarray(self._rows(*(np.tile(x, (size, 1)) for x in node)), float)
+    line = np.array([path + [-1] * (self._game.max_moves - len(path))], np.int32)
+    return np.asarray(
+      self._policy(self._game.state_after(path).astype(np.int32)[None], line), float
+    )
+
+
+class WalkedStrategy(RulesStrategy):
+  """Plays the average policy of a run of Monte Carlo CFR."""
+
+  def __init__(self, sampler: RulesSampler, algorithm: MCCFR, state: MCCFRState):
+    infostates = jnp.arange(sampler.game.num_infostates)
+    policy = functools.partial(algorithm.policy, sampler, average=True)
+
+    # Tables are an argument, so that no program holds them.
+    @jax.jit
+    def rows(state: MCCFRState, *node: Any) -> jax.Array:
+      here = (jnp.repeat(x, len(infostates), axis=0) for x in node)
+      return policy(state)(walk(*here), infostates).T
+
+    super().__init__(sampler.game, functools.partial(rows, state))
