@@ -290,7 +290,9 @@ def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
   exists = tree.present[:, None].astype(beliefs.dtype)
   # With hidden moves the root's beliefs are in the players' own reach.
   weight = jnp.ones_like(beliefs) if tree.hides else beliefs
-  nature = [jnp.where(tree.possible[:, p], weight[p] * tree.chance[:, None], 0.0) for p in (0, 1)]
+  nature = [
+    jnp.where(tree.possible[:, p], weight[p][None] * tree.chance[:, None], 0.0) for p in (0, 1)
+  ]
   mass = [game.compatible_mass(tree.state[:1], beliefs[1 - p][None], p)[0] for p in (0, 1)]
   given: Any = dict(
     tree=tree,
