@@ -106,7 +106,7 @@ class Evaluator(Measures):
     settings: dict[str, Any] = dict(iterations=iterations, seed=seed)
 
     def progress(done: int, total: int) -> None:
-      so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
+      so_far = f"; {row['exploitability']:.4f} after {course[-1][0]:,}" if course else ""
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
     for number in range(1, 1 + many) if many else (None,):
