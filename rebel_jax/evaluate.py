@@ -18,7 +18,7 @@ from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import Config, DeepCFR, allowed
 from rebel_jax.evaluation.evaluator import make_evaluator
-from rebel_jax.evaluation.opponents import LADDER
+from rebel_jax.evaluation.opponents import LADDER, MEASURED
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
 
@@ -89,9 +89,8 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   with shown:
     shown.show("compiling", 0.0)
     evaluator = make_evaluator(config, **settings)
-    more: dict[str, Any] = {"opponents": LADDER} if options.ladder else {}
     measured, ended = _kept(
-      lambda: evaluator.measure(policy.params, options.seed, show=shown.count, **more)
+      lambda: evaluator.measure(policy.params, options.seed, show=shown.count)
     )
     row = measured.row
     if options.lbr_hands and not ended:
@@ -154,7 +153,7 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
       of_exploitability,
       f"is about exploitability, which cannot be computed in {config.game!r}",
     )
-    return changes, {}
+    return changes, {"opponents": LADDER if options.ladder else MEASURED}
   flags.refuse(options, ["lbr_hands", "ladder"], "is for hold'em too large for a tree")
   return changes, of_exploitability
 
