@@ -20,6 +20,7 @@ from rebel_jax.config import Config, DeepCFR, allowed
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.evaluation.opponents import LADDER, MEASURED
 from rebel_jax.runs.display import Display
+from rebel_jax.training.deep_cfr import make_decisions
 from rebel_jax.training.setup import made_on_device, make_search
 
 
@@ -129,7 +130,10 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
   """Returns the options that change the configuration, and those of its evaluator."""
   if isinstance(config.search, DeepCFR):
-    flags.refuse(options, ["seed"], f"is not for {options.checkpoint!r}, where nothing is sampled")
+    if options.seed and make_decisions(config.make_game()).tree is not None:
+      flags.refuse(
+        options, ["seed"], f"is not for {options.checkpoint!r}, where nothing is sampled"
+      )
     return {}, {}
   if config.grows:
     search = make_search(
