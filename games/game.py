@@ -303,8 +303,8 @@ class Game(abc.ABC):
       if self.infostate_parents(states, xp.zeros_like(states[:, 0])) is not None:
         raise ValueError(f"{self.name} does not number its hidden moves; take games.tabulate(game)")
       legal: Any = self.legal_actions(states)[:, : self.num_moves]
-      leads_to = xp.where(legal[:, :, None], xp.arange(self.num_infostates), -1)
-      action = xp.broadcast_to(xp.arange(self.num_moves)[:, None], leads_to.shape)
+      leads_to = xp.where(legal[:, :, None], np.arange(self.num_infostates), -1)
+      action = xp.broadcast_to(np.arange(self.num_moves)[:, None], leads_to.shape)
     there = leads_to >= 0
     if possible is not None:
       player = xp.clip(self.actor(states), 0, 1)[:, None, None]

@@ -123,11 +123,7 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     )
     solved = load(options.load, options.memory)
     return go_on(solved, options, display, signals) if goes_on(options) else solved
-  spot = spot_of(options)
-  with display:
-    display.show("counting lines of betting", 0.0)
-    check_fits(spot, options.memory, options.half_tables)
-    return go_on(prepare(spot), options, display, signals)
+  return go_on(spot_of(options), options, display, signals)
 
 
 def goes_on(options: Options) -> bool:
@@ -137,7 +133,9 @@ def goes_on(options: Options) -> bool:
   )
 
 
-def go_on(made: SolvedSpot, options: Options, display: Display, signals: Signals) -> SolvedSpot:
+def go_on(
+  spot: Spot | SolvedSpot, options: Options, display: Display, signals: Signals
+) -> SolvedSpot:
   """Returns a spot solved as the options say, from where it is; a signal ends the solve early.
 
   Raises:
@@ -158,13 +156,15 @@ def go_on(made: SolvedSpot, options: Options, display: Display, signals: Signals
   # Before the first look there is nothing to keep.
   nothing = signals.raising(lambda: flags.complain("\ninterrupted"), lambda: not first)
   with display, nothing:
+    display.show("counting lines of betting", 0.0)
+    named = spot if isinstance(spot, Spot) else spot.spot
+    size = check_fits(named, options.memory, options.half_tables)
+    made = prepare(spot) if isinstance(spot, Spot) else spot
     made.lock()
     node = made.find(options.node)
     if options.picture is not None:
       check_acts(Study(made, node))
-    display.show(
-      "compiling", 0.0, check_fits(made.spot, options.memory, options.half_tables).sentence()
-    )
+    display.show("compiling", 0.0, size.sentence())
     return made if made.percent <= how["target"] else solve(made, progress=progress, **how)
 
 

@@ -20,7 +20,7 @@ from solvers.algorithms.regret_rules import at_horizon
 from solvers.half import from_half, is_half
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.policies import exploitability_of, policy_values
-from solvers.solve_boards import ByBoards, boards_on
+from solvers.solve_boards import ByBoards, boards_on, resumes
 from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem
 from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import Alternatives, Lock, make_lock, make_problem
@@ -110,7 +110,7 @@ def solve(
       uniform.
     locked: `[N]` or `[N, H]` bool, the same for all moves of a choice: where true, the player who
       moves keeps to `initial_policy`, and both know. Or a `Lock`, as `solvers.lock` makes; of lines
-      `[lines, 1]`, for all hands and boards.
+      `[lines, 1]`, for all hands and boards, or `[lines, W]` by the first round's columns.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
     progress: with a target, called at looks and every few seconds; it ends the solve by True.
       Policies are None where CFR solves lines of several rounds, board by board.
@@ -172,9 +172,8 @@ def _check_start(
   tree: Any, algorithm: Any, number: Any, target: Any, start: Solution
 ) -> tuple[Any, int]:
   """Returns the sums that a solve goes on from, and how often each player was updated."""
-  if not (
-    isinstance(tree, Lines) and isinstance(algorithm, CFR) and start.sums and target is not None
-  ):
+  begun = isinstance(start, Solution) and start.sums and target is not None
+  if not (begun and isinstance(tree, Lines) and resumes(algorithm)):
     raise ValueError("start must be a solution with sums, of lines by CFR with a target")
   sums = jax.tree.map(lambda x: from_half(x) if is_half(x) else x, start.sums, is_leaf=is_half)
   sizes = [(x.size, tree.streets[x.street].width(x.mover or 0)) for x in tree.levels]
@@ -309,7 +308,7 @@ def _find(
       return found
 
     found = loop.until(run, target, number, progress, _table_bytes(game), done)
-    if not (isinstance(game, Lines) and isinstance(algorithm, CFR)):
+    if not (isinstance(game, Lines) and resumes(algorithm)):
       return found
     return found._replace(sums=(state.regret, state.average))
 

@@ -14,7 +14,7 @@ from games.arrays import check_fields
 from games.poker.lines import Lines
 from solvers import loop, tuning
 from solvers.algorithms.cfr import CFR, CFRState, replace_player
-from solvers.algorithms.regret_rules import DiscountedRegret, Exponent, Siblings, decay
+from solvers.algorithms.regret_rules import Exponent, Siblings, decay
 from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.parts import (
@@ -326,6 +326,13 @@ _SHARED: Any = PartitionSpec(AXIS)
 _STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED, key=_EVERYWHERE)
 
 
+def resumes(algorithm: Any) -> bool:
+  """Says whether it is CFR that keeps one sum of regrets for each move, and can thus `resume`."""
+  if not isinstance(algorithm, CFR):
+    return False
+  return len(jax.tree.leaves(jax.eval_shape(algorithm.rule.init, 0.0))) == 1
+
+
 def boards_on(
   lines: Lines,
   algorithm: ByBoards,
@@ -360,7 +367,7 @@ def boards_on(
     nonlocal state
     average, state = state.average, state._replace(average=())
     programs = _read if algorithm.tables is None else _read_packed
-    whole = isinstance(algorithm.cfr.rule, DiscountedRegret)  # others keep several for a move
+    whole = resumes(algorithm.cfr)
     # Before they give way to the policy.
     counted = _halved(problem, state.top.average, average) if whole else None
     top, below = programs[work](problem, algorithm, mesh, average, state)

@@ -15,12 +15,14 @@ def sentence_of(call, *args, **options) -> str:
   return sentence
 
 
-def refused(*cases):
-  """Returns a test of pairs of a call and what its sentence holds."""
+def refused(*cases, most=2_000):
+  """Returns a test of calls, and what each one's sentence of less than `most` letters holds."""
 
   @pytest.mark.parametrize(("call", "message"), cases, ids=[message for _, message in cases])
   def test(call, message):
-    assert re.search(message, sentence_of(call))
+    sentence = sentence_of(call)
+    assert re.search(message, sentence)
+    assert len(sentence) < most
 
   return test
 

@@ -216,7 +216,7 @@ class BetSizes:
     if fractions is not None:
       check_shape("fractions", fractions, (len(states), all_kinds.size), "(n, size of thousandths)")
       first = ((key[0] * rounds + key[1]) * raises + key[2]) * self.num_slots
-      places = first[:, None] + xp.arange(self.num_slots, dtype=first.dtype)[None]
+      places = first[:, None] + np.arange(self.num_slots, dtype=first.dtype)[None]
       sizes = xp.where(
         kinds == _POT, xp.take_along_axis(xp.asarray(fractions), places, axis=1), sizes
       )

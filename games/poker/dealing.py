@@ -89,7 +89,7 @@ class Dealing:
 
   def shown(self, cards: Rows) -> Rows:
     """Returns which cards are among those on the board, `cards` `[n, k]`: `[n, deck's cards]`."""
-    every = xp.arange(self.deck.num_cards, dtype=cards.dtype)
+    every = np.arange(self.deck.num_cards, dtype=cards.dtype)
     return (cards[:, :, None] == every[None, None]).any(axis=1)
 
   def left(self, rounds: Rows, cards: Rows) -> Rows:

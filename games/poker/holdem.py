@@ -336,7 +336,7 @@ class Holdem(Game):
 
   def chance(self, states, actions):
     cards = self.dealt_cards(states, actions)
-    held = xp.asarray(self.hole_cards, dtype=cards.dtype)[None, :, :, None]
+    held = np.asarray(self.hole_cards, dtype=cards.dtype)[None, :, :, None]
     blocked = (held == cards[:, None, None, :]).any(axis=(2, 3))
     probability = self.dealing.probability(states[:, betting.ROUND])
     probability = xp.where(actions >= self.first_deal, probability, 1.0)
@@ -401,7 +401,7 @@ class Holdem(Game):
     if self.fresh.board:
       return states[:, betting.NUM_COLUMNS : self._first_size]
     board = xp.broadcast_to(
-      xp.asarray(self.board, dtype=states.dtype), (len(states), len(self.board))
+      np.asarray(self.board, dtype=states.dtype), (len(states), len(self.board))
     )
     return xp.concat([board, self.dealt(states)], axis=1)
 

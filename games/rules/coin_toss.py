@@ -53,7 +53,7 @@ class CoinToss(Game):
     return xp.where(state >= self._sold, TERMINAL, moving)
 
   def legal_actions(self, states):
-    action = xp.arange(self.num_actions)[None]
+    action = np.arange(self.num_actions)[None]
     first = (action == SELL) | (action == PLAY)
     guesses = action <= FORFEIT
     moving = xp.where(states == 0, first, xp.where(states == 1, action >= _FIRST_SUBGAME, guesses))
@@ -72,8 +72,8 @@ class CoinToss(Game):
     return np.array([[0.5, 0.5], [1.0, 0.0]])
 
   def chance(self, states, actions):
-    probability = xp.full((len(states),), 1.0 / self.num_subgames)
-    return probability, xp.ones((len(states), 2, self.num_infostates), bool)
+    probability = np.full((len(states),), 1.0 / self.num_subgames)
+    return probability, np.ones((len(states), 2, self.num_infostates), bool)
 
   def stages(self, states):
     state = states[:, 0]
@@ -89,7 +89,7 @@ class CoinToss(Game):
     return states[:, 0] - self._sold
 
   def features(self, states, player):
-    stage = xp.minimum(states, 2) == xp.arange(3)
+    stage = xp.minimum(states, 2) == np.arange(3)
     return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
 
   def action_name(self, action):

@@ -60,7 +60,7 @@ class KuhnPoker(Game):
     return lookup(_SCALE, states[:, 0])
 
   def features(self, states, player):
-    history = states == xp.arange(len(_HISTORIES))
+    history = states == np.arange(len(_HISTORIES))
     seat = xp.full((len(states), 1), player)
     return xp.concat([seat, history], axis=1).astype(float)
 

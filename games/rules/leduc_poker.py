@@ -104,7 +104,7 @@ class LeducPoker(Game):
     raises = (actions >= RAISE) & ~deals
 
     bet = lookup(self._adds, states[:, _ROUND], actions)
-    pays = (calls | raises)[:, None] & (actor[:, None] == xp.arange(2))
+    pays = (calls | raises)[:, None] & (actor[:, None] == np.arange(2))
     pots = xp.where(pays, (pots.max(axis=1) + bet)[:, None], pots)
     closes = calls & (states[:, _ACTED] > 0)
     over = xp.where(deals, _GOING_ON, states[:, _OVER])
@@ -132,8 +132,8 @@ class LeducPoker(Game):
     return 1.0 - np.eye(_NUM_CARDS)[None]
 
   def chance(self, states, actions):
-    free = actions[:, None] != self._first_card + xp.arange(_NUM_CARDS)
-    return xp.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
+    free = actions[:, None] != self._first_card + np.arange(_NUM_CARDS)
+    return np.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
 
   def payoffs(self):
     strengths = np.stack([_strength(card) for card in range(_NUM_CARDS)])
@@ -160,7 +160,7 @@ class LeducPoker(Game):
       states[:, _RAISES, None] / _MAX_RAISES,
       states[:, own, None] / most,
       states[:, other, None] / most,
-      states[:, _CARD, None] == xp.arange(_NUM_CARDS),
+      states[:, _CARD, None] == np.arange(_NUM_CARDS),
       lookup(_ORDERS, states[:, _CARD] - _NONE),
     ]
     return xp.concat(columns, axis=1).astype(float)

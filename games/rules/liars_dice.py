@@ -58,7 +58,7 @@ class LiarsDice(Game):
     return xp.where(states[:, 2] == 1, TERMINAL, states[:, 1])
 
   def legal_actions(self, states):
-    last_bid, action = states[:, :1], xp.arange(self.num_actions)
+    last_bid, action = states[:, :1], np.arange(self.num_actions)
     legal = xp.where(action == self.liar, last_bid != NO_BID, action > last_bid)
     return legal & (states[:, 2:] == 0)
 
@@ -90,7 +90,7 @@ class LiarsDice(Game):
 
   def features(self, states, player):
     acts = states[:, 1:2] == player
-    last_bid = states[:, :1] == xp.arange(self.num_bids)
+    last_bid = states[:, :1] == np.arange(self.num_bids)
     return xp.concat([acts, last_bid], axis=1).astype(float)
 
   def action_name(self, action):

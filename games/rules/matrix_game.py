@@ -58,14 +58,14 @@ class MatrixGame(Game):
     return prior
 
   def infostate_parents(self, states, actions):
-    row = xp.arange(self.num_infostates)[None]
+    row = np.arange(self.num_infostates)[None]
     mover = xp.where(states == _START, 0, row)
     other = xp.broadcast_to(xp.where(row == 0, 0, -1), mover.shape)
     return xp.stack([mover, other], axis=1)
 
   def hidden_moves(self, states):
-    begins, held = (states == _START)[:, :, None], xp.arange(self.num_infostates)
-    number = xp.arange(self.num_hidden)[:, None]
+    begins, held = (states == _START)[:, :, None], np.arange(self.num_infostates)
+    number = np.arange(self.num_hidden)[:, None]
     there = (held == 0) & (number < xp.where(begins, self.num_infostates, self.num_actions - 1))
     action = xp.where(begins, self.num_actions - 1, number)
     leads_to = xp.where(begins, number, held)
@@ -81,7 +81,7 @@ class MatrixGame(Game):
     return states[:, 0] - _FIRST_END
 
   def features(self, states, player):
-    stage = states == xp.arange(2)
+    stage = states == np.arange(2)
     return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
 
   def action_name(self, action):

@@ -139,9 +139,9 @@ class ScotlandYard(Game):
     hides = mister_x & ~self.shows(at)[:, None]
     stuck = xp.where(mister_x, stuck & (at.maybe > 0), False).any(axis=1)[:, None]
     nothing = xp.where(mister_x, stuck, ~flat.any(axis=1)[:, None])
-    rest = xp.zeros((len(states), self.num_actions - self.again), bool)
+    rest = np.zeros((len(states), self.num_actions - self.again), bool)
     moving = xp.concat([flat & ~hides, ways.any(axis=2) & hides, nothing, rest], axis=1)
-    number, elsewhere = xp.arange(self.num_actions), at.maybe.sum(axis=1)[:, None] > 1
+    number, elsewhere = np.arange(self.num_actions), at.maybe.sum(axis=1)[:, None] > 1
     looking = (number == self.caught) | ((number > self.caught) & elsewhere)
     choices = (number >= self.again) & (number < self.caught)
     legal = xp.where(stage == LOOKING, looking, xp.where(stage == CHOOSING, choices, moving))
@@ -156,7 +156,7 @@ class ScotlandYard(Game):
     moves = actions < self.stay
     station = xp.minimum(actions // self._num_kinds, self._num_stations - 1)
     steps = seen & ~is_mister_x
-    there = station[:, None] == xp.arange(self._num_stations)
+    there = station[:, None] == np.arange(self._num_stations)
 
     # Mr. X may be wherever a move of this kind leads.
     reached = xp.take_along_axis(going, kind[:, None, None], axis=1)[:, 0] > 0
@@ -165,9 +165,9 @@ class ScotlandYard(Game):
     looks = steps & (maybe & there).any(axis=1)
     maybe = maybe & ~((at.stage == LOOKING)[:, None] & self.under_foot(at))
 
-    who = xp.arange(1 + self._num_detectives) == at.turn[:, None]
+    who = np.arange(1 + self._num_detectives) == at.turn[:, None]
     stations = xp.where(who[:, 1:] & steps[:, None], station[:, None], at.stations)
-    what = xp.arange(self._num_kinds) == kind[:, None]
+    what = np.arange(self._num_kinds) == kind[:, None]
     used = who[:, :, None] & what[:, None] & moves[:, None, None]
     cards = at.cards - used
     if self.map.used_go_to_mister_x:
@@ -191,7 +191,7 @@ class ScotlandYard(Game):
   def _mister_x(self, at: Columns):
     """Returns stations without a detective, ways to each by kind, and where Mr. X is stuck."""
     # [n, stations], [n, kinds, stations] and [n, stations]
-    occupied = at.stations[:, :, None] == xp.arange(self._num_stations)
+    occupied = at.stations[:, :, None] == np.arange(self._num_stations)
     free = ~occupied.any(axis=1)
     edges = self.edge_table.astype(np.int32)
     held = at.cards[:, 0] > 0
@@ -230,12 +230,12 @@ class ScotlandYard(Game):
     most, doubles = np.max(self.map.cards_of, axis=0), min(self.map.doubles, 1)
     columns = [
       xp.full((n, 1), player),
-      at.turn[:, None] == xp.arange(1 + self._num_detectives),
+      at.turn[:, None] == np.arange(1 + self._num_detectives),
       (at.stage == LOOKING)[:, None],
       *[(at.stage == stage)[:, None] for stage in (CHOOSING, AGAIN)][: 2 * doubles],
       at.doubles[:, None][:, :doubles] / max(self.map.doubles, 1),
       at.moved[:, None] / self.rounds,
-      *[at.stations[:, i, None] == xp.arange(self._num_stations) for i in range(detectives)],
+      *[at.stations[:, i, None] == np.arange(self._num_stations) for i in range(detectives)],
       *[at.cards[:, i] / most for i in range(1 + detectives)],
       at.maybe,
     ]
@@ -320,20 +320,20 @@ class ScotlandYard(Game):
     """Returns the station of Mr. X with each infostate, after `moved` `[n]` moves: `[n, H]`."""
     if self.remembers:
       return lookup(self._walks[0].T, moved)
-    return xp.broadcast_to(xp.arange(self.num_infostates), (len(moved), self.num_infostates))
+    return xp.broadcast_to(np.arange(self.num_infostates), (len(moved), self.num_infostates))
 
   def chance(self, states, actions):
     at = self.read(states)
     found = xp.take_along_axis(self.under_foot(at), self._at(at.moved), axis=1)
     mister_x = found == (actions == self.caught)[:, None]
     mask = xp.stack([mister_x, xp.ones_like(mister_x)], axis=1)
-    return xp.ones(len(states)), mask
+    return np.ones(len(states)), mask
 
   def infostate_parents(self, states, actions):
     if not self.remembers:
       return None
     at = self.read(states)
-    path = xp.broadcast_to(xp.arange(self.num_infostates), (len(states), self.num_infostates))
+    path = xp.broadcast_to(np.arange(self.num_infostates), (len(states), self.num_infostates))
     free, _, stuck = self._mister_x(at)
     after = xp.minimum(at.moved + 1, self.rounds)
     station, kind = self._at(after), lookup(self._walks[2], after)
@@ -360,7 +360,7 @@ class ScotlandYard(Game):
 
   def hidden_moves(self, states):
     at = self.read(states)
-    number, station = xp.arange(self.num_hidden), xp.arange(self.num_infostates)
+    number, station = np.arange(self.num_hidden), np.arange(self.num_infostates)
     end, kind, here = self._end, self._means, station[:, None]
     is_mister_x = (at.turn == 0)[:, None, None]
     seen = end * self._num_kinds + kind

@@ -31,7 +31,7 @@ class BoardRow:
   textures: tuple[str, ...]  # such as `two-tone` and `paired`; one of each kind
   ev: np.ndarray  # `[P]` chips that each player gets, the pot included
   equity: np.ndarray  # `[P]` each player's share of the pot if all cards came and nobody bet
-  frequency: dict[str, float]  # of each move at the start, by its name
+  frequency: dict[str, float]  # of each move at the start, over pairs of hands as EV is
   percent: float  # exploitability in percent of the pot
   iterations: int
 
@@ -136,17 +136,14 @@ def _solve_rivers(
 
 def _row(solved: SolvedSpot) -> BoardRow:
   table = hand_table(solved)
-  moves = list(solved.children(()))
-  mover = solved.mover(())
-  joint = table.reach[mover] * table.mass[mover]
-  played = (table.frequency * joint).sum(axis=1) / joint.sum()
+  played = [float(table.mean(x)[solved.mover(())]) for x in table.frequency]
   board = solved.spot.board
   return BoardRow(
     board,
     textures(board, solved.game.deck),
     table.mean(table.ev),
     table.mean(table.equity),
-    dict(zip(moves, played.tolist())),
+    dict(zip(solved.children(()), played)),
     solved.percent,
     solved.iterations,
   )

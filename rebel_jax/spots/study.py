@@ -129,7 +129,7 @@ class Row(NamedTuple):
   # chips that the player gets from there on, the pot included; NaN where it never has them
   ev: float
   equity: float  # share of the pot if all cards came and nobody bet
-  frequency: tuple[float, ...]  # of each move; empty where the player does not move
+  frequency: tuple[float, ...]  # of each move over the share; empty where the player does not move
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@
 
 import dataclasses
 import functools
+import graphlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -140,28 +141,27 @@ def make_searching_agent(
   )
 
 
-def searches_from(agent: SearchingAgent) -> np.ndarray:
+def upwards(subgames: FoundSubgames) -> list[int]:
+  """Returns the subgames' numbers, each after all those below it."""
+  below = {root: rows.tolist() for root, rows in enumerate(subgames.successors)}
+  return list(graphlib.TopologicalSorter(below).static_order())
+
+
+def searches_from(subgames: FoundSubgames) -> np.ndarray:
   """Returns how many searches each subgame costs with all below it: `[R]`."""
-  successors = agent.subgames.successors
-
-  @functools.cache
-  def cost(root: int) -> int:
-    return 1 + sum(map(cost, successors[root].tolist()))
-
-  return np.array([cost(root) for root in range(len(successors))])
+  counts = np.ones(len(subgames.successors), np.int64)
+  for root in upwards(subgames):
+    counts[root] += counts[subgames.successors[root]].sum()
+  return counts
 
 
 def visits(subgames: FoundSubgames) -> np.ndarray:
   """Returns how often one game's public tree meets each subgame, from entry 0 on: `[R]`."""
   counts = np.zeros(len(subgames.successors), np.int64)
-  while True:
-    more = np.zeros_like(counts)
-    more[0] = 1
-    for count, below in zip(counts, subgames.successors):
-      np.add.at(more, below, count)
-    if (more == counts).all():
-      return counts
-    counts = more
+  counts[0] = 1
+  for root in reversed(upwards(subgames)):
+    np.add.at(counts, subgames.successors[root], counts[root])
+  return counts
 
 
 class Frontier(NamedTuple):
@@ -334,7 +334,7 @@ def sample_playthroughs(
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
   if jitter is not None:
     per_batch = min(num_playthroughs, _MAX_THINNED)
-  costs = searches_from(agent)
+  costs = searches_from(agent.subgames)
   left = total = int(costs[0]) * max(num_playthroughs - done, 0)
   iterates = None
   if not unsafe and agent.start.depth_limited and agent.leaf_values is not None:

@@ -447,6 +447,10 @@ def test_boards_of_a_report_are_solved_as_alone(rows, solved):
   np.testing.assert_allclose([row.ev.sum() for row in rows], 201, rtol=1e-4)
   np.testing.assert_allclose([row.equity.sum() for row in rows], 1, rtol=1e-5)
   assert all(sum(row.frequency.values()) == pytest.approx(1) for row in rows)
+  # By frequencies over pairs of hands, not by those of the own range, moves' values add up.
+  pairs = zip(table.move_ev, table.frequency, strict=True)
+  means = [table.mean(ev, weights)[0] for ev, weights in pairs]
+  assert np.dot(means, [*rows[0].frequency.values()]) == pytest.approx(rows[0].ev[0], rel=1e-5)
   assert len({round(float(row.ev[0]), 3) for row in rows}) == 3
 
 
@@ -670,7 +674,7 @@ def test_altered_solutions_are_refused(solved, tmp_path):
 
 
 def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
-  look = spot.Display.show
+  look, check_fits, sized = spot.Display.show, spot.check_fits, []
 
   def show(self, what, *rest):
     if what == "solving":
@@ -678,16 +682,20 @@ def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
     look(self, what, *rest)
 
   monkeypatch.setattr(spot.Display, "show", show)
+  monkeypatch.setattr(spot, "check_fits", lambda *x: sized.append(x) or check_fits(*x))
   output = str(tmp_path / "kept")
   given = [*SMALL, "--target", "0.001", "--output", output]
   assert spot.main(given) == 128 + signal.SIGTERM
+  assert len(sized) == 1  # which takes seconds of a flop
   assert f"--load {output} shows" in capsys.readouterr().err
   assert spot.load(output).iterations == 32
   assert spot.main(given[:-2]) == 128 + signal.SIGTERM
   assert "after 32 iterations" in capsys.readouterr().out
 
   monkeypatch.setattr(spot.Display, "show", lambda *_: signal.raise_signal(signal.SIGTERM))
-  assert spot.main(given) == 128 + signal.SIGTERM  # before there is anything to keep
+  with monkeypatch.context() as patch:
+    patch.setattr(spot, "prepare", None)  # ends at once
+    assert spot.main(given) == 128 + signal.SIGTERM  # before there is anything to keep
   assert capsys.readouterr().err.endswith("interrupted\n")
   monkeypatch.setattr(spot.Display, "show", look)
   two = list(report.solve_boards(spot.load(output).spot, BOARDS[:1] * 2, target=20.0))

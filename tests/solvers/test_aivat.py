@@ -11,7 +11,7 @@ import pytest
 import games
 import solvers
 from games.poker.cards import strengths_on
-from solvers.metrics.aivat import TreeValues
+from solvers.metrics.aivat import TreeValues, strengths_where
 from tests.brute_force import enumerate_public, next_hands
 from tests.sentences import sentence_of
 from tests.trees import random_policy
@@ -257,3 +257,9 @@ def test_the_mean_of_places_is_over_all_first_deals():
     ]
     total += 1.25 * (places[0] - places[1]) / len(deals)
   assert found[own, held] == pytest.approx(total)
+
+
+def test_strengths_of_the_whole_deck_are_those_of_its_deals():
+  game, dealt = games.make("no_limit_holdem"), np.array([[0, 17, 33, 50, 51], [1, 2, 3, 40, 9]])
+  one_by_one = game.dealing.strengths_on(game.hole_cards, dealt)
+  np.testing.assert_array_equal(strengths_where(game, dealt), one_by_one)

@@ -314,7 +314,7 @@ REFUSED = [
 ]
 
 
-test_what_is_not_allowed_gets_one_short_sentence = refused(*REFUSED)
+test_what_is_not_allowed_gets_one_short_sentence = refused(*REFUSED, most=400)
 
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker", "liars_dice", "tic_tac_toe", "go"])

@@ -14,7 +14,7 @@ from games.poker.lines import boards, expand_policy, make_lines, round_up, shape
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
 from solvers import solve_boards, tuning
-from solvers.half import from_half
+from solvers.half import from_half, to_half
 from solvers.solve import default_batch_size
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
@@ -182,10 +182,9 @@ def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
   with jax.enable_x64(True):
     lines, _ = make_lines(make(board, APART))
 
-    def find(number, **more):
-      return solvers.solve(
-        lines, algorithm=solvers.discounted_cfr(), target=0, num_iterations=number, **more
-      )
+    def find(number, algorithm="discounted_cfr", **more):
+      algorithm = solvers.make_algorithm(algorithm)
+      return solvers.solve(lines, algorithm=algorithm, target=0, num_iterations=number, **more)
 
     before, whole = find(4), find(8)
     again = find(8, start=before)
@@ -199,6 +198,11 @@ def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
       find(8, start=before._replace(sums=[rows[1:] for rows in before.sums]))
     with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
       find(8, start=before._replace(sums=None))
+    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
+      find(8, start="a string")
+    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
+      find(8, start=before, algorithm="predictive_cfr_plus")
+    assert find(2, algorithm="predictive_cfr_plus").sums is None
     for k in (0, 1):  # both are needed
       sums = list(before.sums)
       sums[k] = jax.tree.map(lambda x: 0 * x, sums[k])
@@ -220,6 +224,19 @@ def test_a_lock_of_lines_may_leave_out_which_moves_are_open():
     assert gap(Lock(0 * every * wide, every * wide)) == gap(None)
     with pytest.raises(ValueError, match=r"one for each line, or, of columns of the first round"):
       gap(Lock(0 * every, every * wide))
+
+
+@pytest.mark.parametrize("made", [jnp.asarray, np.asarray])
+def test_packed_rows_lose_no_more_than_half_says(made):
+  rng = np.random.default_rng(0)
+  rows = rng.normal(size=(3, 2, 50)) * 10.0 ** rng.uniform(-7, 2, (3, 2, 50))
+  rows[1, 0] = 0
+  rows[2, 1] = np.arange(1999, 2049)
+  rows = rows.astype(np.float32)
+  found, most = from_half(to_half(made(rows))), np.abs(rows).max(axis=2, keepdims=True)
+  assert (np.abs(found - rows) <= 2**-11 * np.abs(rows) + 2**-24 * most).all()
+  np.testing.assert_array_equal(found[2, 1], rows[2, 1])
+  assert np.abs(found - rows).max() > 0  # 16 bits are not enough for all
 
 
 @pytest.mark.slow

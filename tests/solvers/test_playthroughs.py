@@ -10,8 +10,8 @@ import solvers
 from solvers import LeafQuery
 from solvers.contrib.search_leaf_values import search_leaf_values
 from solvers.search import find_subgames, make_searching_agent, playthroughs
-from solvers.search.playthroughs import searching_policy
-from solvers.search.subgames import stack_subgames
+from solvers.search.playthroughs import searches_from, searching_policy, visits
+from solvers.search.subgames import FoundSubgames, stack_subgames
 from solvers.xla import Work
 
 PAYOFF = jnp.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])
@@ -137,6 +137,20 @@ def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
   monkeypatch.setattr(playthroughs, "_searches", dict.fromkeys(Work, to_the_end))
   full = searching_policy(dice_agent, key=jax.random.key(0), **settings)
   assert (np.abs(full - policy).max() < 1e-6) == (shift == 0)
+
+
+def test_counts_of_subgames_below_one_another():
+  """A diamond whose second way is longer, and a chain of more subgames than Python recurses."""
+  long = 3_000
+  chain = [[i + 1] for i in range(4, long)] + [[]]
+  found = [np.array(x, np.int32) for x in [[1, 2, 1], [3, 4], [1], [], *chain]]
+  subgames = FoundSubgames([], found, [])
+  below, met = searches_from(subgames), visits(subgames)
+  one = 2 + long - 3
+  assert below[:5].tolist() == [1 + 2 * one + one + 1, one, one + 1, 1, long - 3]
+  assert met[:5].tolist() == [1, 3, 1, 3, 3]
+  assert (below[4:] == np.arange(long - 3, 0, -1)).all()
+  assert (met[4:] == 3).all()
 
 
 @pytest.mark.slow

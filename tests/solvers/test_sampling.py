@@ -23,7 +23,7 @@ from solvers.contrib.sampling.public_chance import (
   solve_chance_sampled,
   update_deal,
 )
-from solvers.contrib.sampling.strategy import WalkedStrategy
+from solvers.contrib.sampling.strategy import RulesStrategy, WalkedStrategy
 from solvers.contrib.sampling.traversal import make_sampler, table_policy, traverse
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import AXIS, make_parted_problem
@@ -343,6 +343,18 @@ def test_rules_learn_as_their_tree_and_full_tables_stay_even(x64):
   assert off[2**18] < 1e-9
   assert off[8] > 0.1  # control: rows for eight nodes
   assert (np.asarray(runs[8][0].state.holds) >= 0).all()
+
+
+def test_a_strategy_makes_each_move_once(monkeypatch):
+  game, made = games.LiarsDice(1, 3), []
+  after, line = game.next_states, [0, 2, 4, 5] + [-1] * (game.max_moves - 4)
+  monkeypatch.setattr(game, "next_states", lambda *move: made.append(move) or after(*move))
+  strategy = RulesStrategy(game, lambda state, line: np.append(state, line))
+  for action in (0, 2, 4):
+    strategy.observe(action)
+    found = strategy.rows((5,))
+  assert len(made) == 6
+  np.testing.assert_array_equal(found, [*game.state_after((0, 2, 4, 5)), *line])
 
 
 def test_a_local_response_that_looks_to_the_end_is_a_best_response(x64):

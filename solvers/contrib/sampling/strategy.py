@@ -24,20 +24,20 @@ class RulesStrategy(Strategy):
 
   def __init__(self, game: Game, policy: Callable[..., Any]):
     self._game, self._policy = game, policy
-    self._history: tuple[int, ...] = ()
+    self.start()
 
   def start(self) -> None:
-    self._history = ()
+    self._history, self._state = list[int](), self._game.initial_state()
 
   def observe(self, action: int) -> None:
-    self._history = (*self._history, action)
+    self._history.append(action)
+    self._state = self._game.state_after([action], start=self._state)
 
   def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
     path = [*self._history, *ahead]
     line = np.array([path + [-1] * (self._game.max_moves - len(path))], np.int32)
-    return np.asarray(
-      self._policy(self._game.state_after(path).astype(np.int32)[None], line), float
-    )
+    state = self._game.state_after(ahead, start=self._state)
+    return np.asarray(self._policy(state.astype(np.int32)[None], line), float)
 
 
 class WalkedStrategy(RulesStrategy):
