@@ -18,8 +18,9 @@ from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import Config, DeepCFR, allowed
 from rebel_jax.evaluation.evaluator import make_evaluator
-from rebel_jax.evaluation.opponents import LADDER
+from rebel_jax.evaluation.opponents import LADDER, MEASURED
 from rebel_jax.runs.display import Display
+from rebel_jax.training.deep_cfr import make_decisions
 from rebel_jax.training.setup import made_on_device, make_search
 
 
@@ -89,9 +90,8 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   with shown:
     shown.show("compiling", 0.0)
     evaluator = make_evaluator(config, **settings)
-    more: dict[str, Any] = {"opponents": LADDER} if options.ladder else {}
     measured, ended = _kept(
-      lambda: evaluator.measure(policy.params, options.seed, show=shown.count, **more)
+      lambda: evaluator.measure(policy.params, options.seed, show=shown.count)
     )
     row = measured.row
     if options.lbr_hands and not ended:
@@ -130,7 +130,10 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
   """Returns the options that change the configuration, and those of its evaluator."""
   if isinstance(config.search, DeepCFR):
-    flags.refuse(options, ["seed"], f"is not for {options.checkpoint!r}, where nothing is sampled")
+    if options.seed and make_decisions(config.make_game()).tree is not None:
+      flags.refuse(
+        options, ["seed"], f"is not for {options.checkpoint!r}, where nothing is sampled"
+      )
     return {}, {}
   if config.grows:
     search = make_search(
@@ -154,7 +157,7 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
       of_exploitability,
       f"is about exploitability, which cannot be computed in {config.game!r}",
     )
-    return changes, {}
+    return changes, {"opponents": LADDER if options.ladder else MEASURED}
   flags.refuse(options, ["lbr_hands", "ladder"], "is for hold'em too large for a tree")
   return changes, of_exploitability
 

@@ -129,7 +129,7 @@ def ladder(preset: str, iterations: int, playthroughs: int) -> None:
   network = rebel_jax.load_pretrained(preset)
   params, config = network.params, network.config.replace(final_iterations=iterations)
   config, game = config.replace(final_playthroughs=64 * playthroughs), make_game(config)
-  matches = HandsEvaluator(config, game).measure(params, 0, opponents=LADDER).row
+  matches = HandsEvaluator(config, game, LADDER).measure(params, 0).row
   agent = Evaluator(config, game=game).agent
   values = ShownValues(Table.of(game))
   policies = [

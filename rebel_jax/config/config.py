@@ -71,7 +71,7 @@ class ReBeLSearch:
   # Options of commands that are about searches of this kind, and those of them that agents take.
   options: ClassVar[tuple[str, ...]] = (
     "playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe", "trajectories",
-    "lbr_hands",
+    "lbr_hands", "ladder",
   )  # fmt: skip
   agent_options: ClassVar[tuple[str, ...]] = ("iterations", "algorithm", "depth")
   # Subgames solved in a step, and examples of each in the buffer.

@@ -78,9 +78,7 @@ class ChainEvaluator(Measures):
     except ValueError:  # there are too many
       return None
 
-  def measured(
-    self, params: Any, seed: int, final: bool, show: Show, **options: Any
-  ) -> Iterator[Measurement]:
+  def measured(self, params: Any, seed: int, final: bool, show: Show) -> Iterator[Measurement]:
     """Measures as many seeds as playthroughs: mean, least and most of each measure."""
     growing, search = self._config.growing, self.search
     number = growing.final_playthroughs if final else growing.eval_playthroughs

@@ -94,9 +94,7 @@ class Evaluator(Measures):
       average_last=config.rebel.depth == "stage",
     )
 
-  def measured(
-    self, params: Any, seed: int, final: bool, show: Show, **options: Any
-  ) -> Iterator[Measurement]:
+  def measured(self, params: Any, seed: int, final: bool, show: Show) -> Iterator[Measurement]:
     search, many = self._config.rebel, self._trajectories
     amounts = search.eval_playthroughs, search.eval_iterations
     playthroughs, iterations = (
@@ -261,9 +259,7 @@ class AverageEvaluator(Measures):
       return TreeStrategy(self.tree, self.policy(params))
     return RulesStrategy(self.game, lambda *node: self.rows(params, *node)[0])
 
-  def measured(
-    self, params: Any, seed: int, final: bool, show: Show, **options: Any
-  ) -> Iterator[Measurement]:
+  def measured(self, params: Any, seed: int, final: bool, show: Show) -> Iterator[Measurement]:
     """Yields the exploitability, in which nothing is sampled; or what a local response wins."""
     if self.tree is None:
       number = _PLAYS if final else _PLAYS // 5
@@ -290,5 +286,5 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
   if isinstance(config.search, DeepCFR):
     return AverageEvaluator(config, game=game, table=table, **options)
   if made_on_device(config, game):
-    return HandsEvaluator(config, game)
+    return HandsEvaluator(config, game, **options)
   return Evaluator(config, game=game, subgames=made and made.subgames, **options)

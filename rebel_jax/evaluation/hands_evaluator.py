@@ -252,8 +252,9 @@ _INTERVAL = 1.96  # standard errors, 95 %
 class HandsEvaluator(Measures):
   """Measures the agent's winnings a hand, in thousandths of a big blind."""
 
-  def __init__(self, config: Config, game: Any = None):
+  def __init__(self, config: Config, game: Any = None, opponents: Sequence[str] = MEASURED):
     """Prepares the programs; hands start as the game itself does, without what training varies."""
+    self._opponents = opponents
     self.game: Any = config.make_game() if game is None else game
     self.about = {"algorithm": config.rebel.eval_algorithm}
     self._config = config
@@ -266,17 +267,8 @@ class HandsEvaluator(Measures):
     self._rules: Any = self.game.templates()
     self._stages = TemplateSubgames(self._rules, self._search.network is not None).stages
 
-  def measured(
-    self,
-    params: Any,
-    seed: int,
-    final: bool,
-    show: Show,
-    *,
-    opponents: Sequence[str] = MEASURED,
-    **options: Any,
-  ) -> Iterator[Measurement]:
-    """Measures against each of `opponents`, of those in `LADDER`."""
+  def measured(self, params: Any, seed: int, final: bool, show: Show) -> Iterator[Measurement]:
+    """Measures against each of the opponents, of those in `LADDER`."""
     # The row has `won_mbb_OPPONENT`, half the width of its 95 % interval, and `hands`, those
     # against its last opponent.
     search = self._config.rebel
@@ -294,8 +286,8 @@ class HandsEvaluator(Measures):
       here = jax.device_put(params, tuning.chosen_device())
       return np.asarray(self._play(how, here, opponent, key, size))
 
-    won: dict[str, list[np.ndarray]] = {name: [] for name in opponents}
-    jobs = [(name, batch) for name in opponents for batch in range(-(-hands // size))]
+    won: dict[str, list[np.ndarray]] = {name: [] for name in self._opponents}
+    jobs = [(name, batch) for name in self._opponents for batch in range(-(-hands // size))]
     for done, ((name, _), found) in enumerate(run_ahead(play, jobs, kind=type, cores=False), 1):
       won[name].append(found)
       mbb = 1000 * np.concatenate(won[name]) / self.game.rules.big_blind

@@ -73,26 +73,18 @@ class Measures:
 
   about: dict[str, Any]
 
-  def measured(
-    self, params: Any, seed: int, final: bool, show: Show, **options: Any
-  ) -> Iterator[Measurement]:
+  def measured(self, params: Any, seed: int, final: bool, show: Show) -> Iterator[Measurement]:
     """Yields the measures so far now and then; raises ConfigError for NaN."""
     raise NotImplementedError
 
   def measure(
-    self,
-    params: Any,
-    seed: int,
-    *,
-    final: bool = True,
-    show: Show = lambda *_: None,
-    **options: Any,
+    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
   ) -> Measurement:
     """Measures the agent, as much as at the end of a run if `final`."""
     # Where Ctrl-C ends it, `KeyboardInterrupt` holds the measures so far.
     last = deque[Measurement](maxlen=1)
     try:
-      last.extend(self.measured(params, seed, final, show, **options))
+      last.extend(self.measured(params, seed, final, show))
     except KeyboardInterrupt:
       raise KeyboardInterrupt(*last) from None
     return last[0]

@@ -52,8 +52,14 @@ SMALL = {
   ),
   "connect_four": lambda: games.make("connect_four", width=3, height=2, in_a_row=2),
   "go": lambda: games.make("go", size=2, komi=0.5, max_moves=4),
-  "river_endgame_holdem": lambda: games.make(
-    "river_endgame_holdem", board="9sTsJsQsQh", ranks="89TJQ", suits="sh", stack=3_000
+  "most_chips": lambda: games.make(
+    "river_endgame_holdem",
+    board="9sTsJsQsQh",
+    ranks="89TJQ",
+    suits="sh",
+    bets="20%,900% / 50%",
+    pot=2**29,
+    stack=2**30 - 1,
   ),
 }
 

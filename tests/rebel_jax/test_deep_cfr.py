@@ -1,6 +1,7 @@
 """Deep CFR is tabular Linear CFR with tables for networks; its memories are fair; its runs."""
 
 import dataclasses
+import functools
 import json
 from typing import Any
 
@@ -17,6 +18,7 @@ import solvers
 from benchmarks.studies import large_dice
 from rebel_jax import evaluate, open_spiel
 from rebel_jax.agents.agent import make_agent
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError, DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator
@@ -188,7 +190,12 @@ def test_where_no_tree_fits_the_rules_are_walked(monkeypatch):
   def refuse(game, state):
     raise ValueError("too large")
 
+  monkeypatch.setattr(checkpoint, "load", lambda name: Policy(TINY, params, {"checkpoint": name}))
+  command = functools.partial(evaluate.measure, evaluate.Options("any", seed=3))
+  with pytest.raises(ConfigError, match="seed=3 is not for 'any', where nothing is sampled"):
+    command()
   monkeypatch.setattr(deep_cfr, "check_size", refuse)
+  assert command()["half_width"] > 0
   walked = AverageEvaluator(TINY)
   assert (walked.tree, make_setup(TINY, 1).table.num_subgames) == (None, None)
   table = large_dice.tabulated(walked.strategy(params), written.tree)

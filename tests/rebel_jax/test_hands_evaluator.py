@@ -1,5 +1,6 @@
 """What agents of large games win from simple players: who these are, and what a row says."""
 
+import json
 import types
 
 import numpy as np
@@ -10,12 +11,17 @@ import solvers
 from games.poker import betting
 from games.poker.betting import CALL, FOLD
 from games.poker.cards import strengths_on
-from rebel_jax.evaluation import hands_evaluator
+from rebel_jax import evaluate
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.evaluation import evaluator, hands_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
-from rebel_jax.evaluation.opponents import OPPONENTS, likes
+from rebel_jax.evaluation.opponents import LADDER, MEASURED, OPPONENTS, likes
 from rebel_jax.networks.poker import ShownValues, Table
 from solvers import LeafQuery
 from solvers.sweeps.levels import join_levels
+from tests.rebel_jax.test_poker_learning import TINY
+from tests.sentences import run
+from tests.tiny import untrained
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +78,7 @@ def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
   evaluator = object.__new__(HandsEvaluator)
   evaluator.game = types.SimpleNamespace(rules=types.SimpleNamespace(big_blind=100))
   search = types.SimpleNamespace(final_playthroughs=100, final_iterations=2)
-  evaluator._search = None
+  evaluator._search, evaluator._opponents = None, MEASURED
   evaluator._config = types.SimpleNamespace(rebel=search)
 
   def run_ahead(play, jobs, **_):
@@ -85,3 +91,15 @@ def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
   (measured,) = caught.value.args
   row = {name: x for name, x in measured.row.items() if "interval" not in name}
   assert row == {"hands": 64, "iterations": 2, "won_mbb_always_call": 5.0, "won_mbb_uniform": 20.0}
+
+
+def test_the_command_climbs_the_ladder(monkeypatch, capsys):
+  policy = untrained(TINY.game, TINY.game_params, depth="stage")
+  monkeypatch.setattr(checkpoint, "load", lambda name: policy)
+  for module in (evaluate, evaluator):
+    monkeypatch.setattr(module, "made_on_device", lambda config, game: True)
+  few = "--playthroughs", 2, "--iterations", 4, "--json"
+  found = json.loads(run(capsys, evaluate.main, "any", "--ladder", *few)[0])
+  assert all(found[f"won_mbb_{name}_interval"] > 0 for name in LADDER)
+  assert len({found[f"won_mbb_{name}"] for name in LADDER}) == len(LADDER)
+  assert found["won_mbb_always_fold"] > 0

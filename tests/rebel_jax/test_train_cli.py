@@ -68,6 +68,8 @@ BAD += [
     "flag '--playthrough' is unknown (did you mean --playthroughs?)",
   ),
   (evaluate, "RUN --lbr-hands 10", "lbr_hands=10 is for hold'em too large"),
+  (evaluate, "RUN --ladder", "ladder=True is for hold'em too large"),
+  (evaluate, "pog_leduc --ladder", "which has growing searches; allowed"),
   (evaluate, "pog_leduc --depth 2", "which has growing searches; allowed"),
   (evaluate, "liars_dice_1x4f --simulations 3", "which has ReBeL's searches; allowed"),
   (evaluate, "pog_leduc --per-update 0.3", "per_update=0.3"),
