@@ -112,6 +112,16 @@ def test_random_games_score_as_in_openspiel(block):
   assert represented >= 18
 
 
+def test_moves_before_one_that_still_comes_keep_its_infostates_together():
+  game, tree = open_spiel.from_game(
+    pyspiel.load_efg_game(random_efg(359, blind=0.5, actors=(0, 1)))
+  )
+  rows = zip(game._actor.tolist(), game._decisions, strict=True)
+  decisions = [(actor, string) for actor, own in rows for string in own.values()]
+  assert len(decisions) == len(set(decisions)) > 20  # none in two public states
+  assert_scores_agree(game, tree)
+
+
 @pytest.mark.parametrize(
   ("name", "attribute", "wrong"),
   [
