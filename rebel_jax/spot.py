@@ -158,7 +158,7 @@ def go_on(
   with display, nothing:
     display.show("counting lines of betting", 0.0)
     named = spot if isinstance(spot, Spot) else spot.spot
-    size = check_fits(named, options.memory, options.half_tables)
+    size = check_fits(named, options.memory, options.half_tables, named is not spot)
     made = prepare(spot) if isinstance(spot, Spot) else spot
     made.lock()
     node = made.find(options.node)
@@ -251,6 +251,7 @@ def open_explorer(study: Study, options: Options) -> None:
     began, how = time.monotonic(), how_of(options)
     if isinstance(spot, SolvedSpot):
       how["target"] = spot.percent / 2
+      check_fits(spot.spot, options.memory, options.half_tables, begun=True)
     else:
       check_fits(spot, options.memory, options.half_tables)
     look = lambda *seen: progress(*seen) or is_late(options, began)  # noqa: E731

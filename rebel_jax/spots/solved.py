@@ -444,8 +444,7 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
       raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMATS}")
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
-  # Before anything of its size is made; on the host, so that no device is started. A file does not
-  # say in how many bits it was solved.
+  # Before anything of its size is made, on the host; files do not say in how many bits to solve.
   check_fits(spot, gigabytes or 0.75e-9 * psutil.virtual_memory().total, half_tables=True)
   made = prepare(spot)
   rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
@@ -510,9 +509,7 @@ def solve(
   """
   made = prepare(spot) if isinstance(spot, Spot) else spot
   if made.iterations >= max_iterations:
-    raise ConfigError(
-      f"max_iterations={max_iterations} must be above {made.iterations}, of the file"
-    )
+    raise ConfigError(f"max_iterations={max_iterations} must be above {made.iterations} so far")
   pot = made.spot.pot * made.spot.unit
 
   def look(found: solvers.Solution) -> bool | None:
@@ -547,6 +544,7 @@ def solve(
 _MOST_LINES = 1_000_000
 # Bytes, as measured on a flop of 184 and 269 hands (docs/results/poker.md).
 _OF_EDGE = 12, 10  # two tables, in 32 or 16 bits, and what is read at the end
+_OF_START = 16  # of an edge, where a solve goes on: sums twice and the policy (14 on a turn)
 _OF_COLUMN = 60  # of the last round: beliefs, strengths, places of sorted hands
 _OF_ARRIVAL = 12  # a line that comes to the last round, and a column
 _OF_PROGRAM = 0.3e9
@@ -567,7 +565,7 @@ class Size(NamedTuple):
 
 @in_config_errors()
 @checked
-def measure(spot: Spot, half_tables: bool = False) -> Size:
+def measure(spot: Spot, half_tables: bool = False, begun: bool = False) -> Size:
   """Returns the size of a spot; nothing of that size is made."""
   game = spot.game()
   levels, _ = betting_lines(game, _MOST_LINES)
@@ -578,17 +576,19 @@ def measure(spot: Spot, half_tables: bool = False) -> Size:
     [hand_classes(game, row > 0, own, alike).hand.size for row in beliefs] for own in boards
   ]
   edges = sum(x.size * widths[x.street][x.mover] for x in levels if x.mover is not None)
-  last = len(boards) - 1
-  arrivals = next(x.size for x in levels if x.street == last)
-  needed = _OF_EDGE[half_tables] * edges + sum(widths[last]) * (_OF_COLUMN + _OF_ARRIVAL * arrivals)
+  arrivals = next(x.size for x in levels if x.street == len(boards) - 1)
+  needed = (_OF_EDGE[half_tables] + _OF_START * begun) * edges
+  needed += sum(widths[-1]) * (_OF_COLUMN + _OF_ARRIVAL * arrivals)
   lines = sum(level.size for level in levels)
-  return Size(lines, len(boards[last].cards), edges, (needed + _OF_PROGRAM) / 1e9)
+  return Size(lines, len(boards[-1].cards), edges, (needed + _OF_PROGRAM) / 1e9)
 
 
 @checked
-def check_fits(spot: Spot, gigabytes: float | None = None, half_tables: bool = False) -> Size:
+def check_fits(
+  spot: Spot, gigabytes: float | None = None, half_tables: bool = False, begun: bool = False
+) -> Size:
   """Returns the size of a spot, at most `gigabytes`, None for 3/4 of the machine's."""
-  size = measure(spot, half_tables)
+  size = measure(spot, half_tables, begun)
   limit = 0.75e-9 * (memory()[1] or math.inf) if gigabytes is None else gigabytes
   if size.gigabytes > limit:
     raise ConfigError(

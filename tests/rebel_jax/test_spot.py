@@ -245,6 +245,9 @@ def test_a_saved_spot_is_solved_on(solved, tmp_path, capsys):
   assert f"after {number} iterations" in capsys.readouterr().out
   assert spot.main(["--load", finer, "--target", "0.001", "--max-iterations", "32"]) == 2
   assert f"max_iterations=32 must be above {number}" in capsys.readouterr().err
+  enough = str(measure(solved.spot).gigabytes)  # to solve it anew
+  assert spot.main(["--load", finer, "--target", "0.001", "--memory", enough]) == 2
+  assert "are allowed; take fewer" in capsys.readouterr().err
   dataclasses.replace(solved, sums={}).save(kept)  # as earlier versions did
   assert spot.load(kept).percent == solved.percent
   assert spot.main(["--load", kept, "--target", "0.001"]) == 2
