@@ -17,7 +17,7 @@ from benchmarks import batch_solve, timing
 from benchmarks.poker import FLOP
 from games.poker.lines import make_lines
 from rebel_jax import Config, get_preset
-from rebel_jax.spots.solved import Spot
+from rebel_jax.spots.spot import Spot
 from rebel_jax.training.loop import place
 from rebel_jax.training.setup import make_setup
 

@@ -24,7 +24,7 @@ from benchmarks import timing
 from games.poker import RANKS, TEH, BetSizes, Deck, Holdem, RiverEndgame, TurnEndgame, in_units
 from games.poker.lines import Lines, make_lines, round_up
 from rebel_jax import devices
-from rebel_jax.spots import solved as spot
+from rebel_jax.spots.spot import Spot
 from solvers.xla import num_cores
 
 BETS = {"teh": TEH, "teh_one_bet": dataclasses.replace(TEH, max_raises=1)}
@@ -198,7 +198,7 @@ def rivers(number: int = 1024, iterations: int = 256, suits: Suits = "apart") ->
   )
 
 
-FLOP = spot.Spot(
+FLOP = Spot(
   board="Td9d6h",
   oop="22-JJ,A2s-ATs,AJs,KTs+,QTs+,J9s+,T9s,98s,87s,76s,65s,54s,AJo,KQo,AQ,KJo",
   ip="22+,A2s+,K9s+,Q9s+,J9s+,T8s+,97s+,87s,76s,65s,54s,ATo+,KTo+,QJo,QTo",
@@ -208,7 +208,7 @@ FLOP = spot.Spot(
 )
 
 
-def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5) -> dict[str, Any]:
+def flop(tables: str | None = None, made: Spot = FLOP, target: float = 0.5) -> dict[str, Any]:
   """Solves a flop by DCFR to a target in percent of the pot; memory is the process's."""
   game = made.game()
   before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -259,7 +259,7 @@ def spots() -> Iterator[dict[str, Any]]:
   )
   teh_river = RiverEndgame(board="3s7hTdKsAc", bets=TEH)
   one_bet = TurnEndgame(bets=BETS["teh_one_bet"])
-  full = spot.Spot("3s7hTdKs", every, every, pot=200, stack=900, bets="75%,a")
+  full = Spot("3s7hTdKs", every, every, pot=200, stack=900, bets="75%,a")
   made: dict[str, tuple[Holdem, int]] = {
     "river": (teh_river.only(overlapping_ranges(teh_river, (163, 243), 270)), 6000),
     "turn": (one_bet.only(overlapping_ranges(one_bet, (167, 250), 270)), 300),

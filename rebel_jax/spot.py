@@ -21,17 +21,8 @@ from rebel_jax.config import allowed
 from rebel_jax.runs.display import Display, Signals
 from rebel_jax.spots import report as board_report
 from rebel_jax.spots.history import STREETS, read_history
-from rebel_jax.spots.solved import (
-  PLAYERS,
-  TEXT,
-  SolvedSpot,
-  Spot,
-  check_fits,
-  check_output,
-  load,
-  prepare,
-  solve,
-)
+from rebel_jax.spots.solved import SolvedSpot, check_output, load, prepare, solve
+from rebel_jax.spots.spot import PLAYERS, TEXT, Spot, check_fits
 from rebel_jax.spots.study import HandTable, Study, check_acts, check_table, export, hand_table
 from solvers.xla import num_cores
 
@@ -105,8 +96,7 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
   if options.picture is not None:
     files.check_picture("picture", options.picture)
   if options.table is not None:
-    with _table_errors(options):
-      check_table(Path(options.table))
+    check_table(options.table)
   if options.open:
     if not sys.stdout.isatty():
       raise allowed.ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
@@ -183,12 +173,6 @@ def is_late(options: Options, began: float) -> bool:
   return time.monotonic() - began > (options.max_seconds or math.inf)
 
 
-def _table_errors(options: Options) -> contextlib.AbstractContextManager:
-  return allowed.in_config_errors(
-    f"table={options.table!r} cannot be written", (OSError, ValueError)
-  )
-
-
 def spot_of(options: Options) -> Spot:
   """Returns the spot that the options name."""
   if options.history is None:
@@ -249,15 +233,13 @@ def open_explorer(study: Study, options: Options) -> None:
 
   def again(spot: Spot | SolvedSpot, progress) -> Study:
     began, how = time.monotonic(), how_of(options)
-    if isinstance(spot, SolvedSpot):
+    if begun := isinstance(spot, SolvedSpot):
       how["target"] = spot.percent / 2
-      check_fits(spot.spot, options.memory, options.half_tables, begun=True)
-    else:
-      check_fits(spot, options.memory, options.half_tables)
+    check_fits(spot.spot if begun else spot, options.memory, options.half_tables, begun)
     look = lambda *seen: progress(*seen) or is_late(options, began)  # noqa: E731
     return Study(solve(spot, progress=look, **how))
 
-  Explorer(study, again).run()
+  Explorer(study, again, options.output or options.load).run()
 
 
 def _run(options: Options) -> int | None:
@@ -279,7 +261,7 @@ def _run(options: Options) -> int | None:
     print(study.listing(study.hands(study.mover)), flush=True)
   if options.table is not None:
     display = Display(stderr=True)
-    with display, _table_errors(options):
+    with display:
       export(study, options.table, lambda n: display.show("writing", 0.0, f"{n:,} records"))
   if options.picture is not None:
     with allowed.in_config_errors(

@@ -19,7 +19,8 @@ from textual.worker import get_current_worker
 
 from rebel_jax.agents import range_grids
 from rebel_jax.config import ConfigError
-from rebel_jax.spots.solved import PLAYERS, SolvedSpot, Spot
+from rebel_jax.spots.solved import SolvedSpot
+from rebel_jax.spots.spot import PLAYERS, Spot
 from rebel_jax.spots.study import Row, Study
 from rebel_jax.spots.trial import Trial
 
@@ -57,7 +58,10 @@ def shown(value: float, form: str) -> str:
 
 
 class Explorer(App[None]):
-  """The screen, from a study on; `solve` solves a spot, or a solved one on, in a thread."""
+  """The screen, from a study on; `solve` solves a spot, or a solved one on, in a thread.
+
+  `file` is what a solution is kept in when the key for it is pressed.
+  """
 
   CSS = """
   Screen { overflow: hidden; }
@@ -76,14 +80,15 @@ class Explorer(App[None]):
     Binding("s", "ask('bets')", "sizes"),
     Binding("l", "ask('lock')", "lock"),
     Binding("f", "solve_on", "finer"),
+    Binding("w", "save", "save"),
     Binding("p", "play", "play"),
     Binding("q", "quit", "quit"),
     Binding("escape", "leave_sizes", show=False),
   ]
 
-  def __init__(self, study: Study, solve: Solve):
+  def __init__(self, study: Study, solve: Solve, file: str | None = None):
     super().__init__()
-    self.study, self.solve = study, solve
+    self.study, self.solve, self.file = study, solve, file
     self.player = 0
     self.trial: Trial | None = None
 
@@ -105,12 +110,10 @@ class Explorer(App[None]):
     """Shows the first node."""
     self.show(self.study)
 
-  def show(self, study: Study) -> None:
-    """Shows a node, from the side of the player to move."""
-    self.study = study
-    self.player = study.mover if study.acts else self.player
-    if self.trial is not None:
-      self.player = self.trial.seat
+  def show(self, study: Study, trial: Trial | None = None) -> None:
+    """Shows a node from the side of the player to move, or of the person in a hand."""
+    self.study, self.trial = study, trial
+    self.player = trial.seat if trial else study.mover if study.acts else self.player
     self.refresh_all()
 
   def refresh_all(self) -> None:
@@ -131,9 +134,10 @@ class Explorer(App[None]):
       for x in rows
     )
     self.query_one("#said", Static).update("" if self.hidden else " | ".join(worth))
-    self.fill("hands", [] if self.hidden else study.hands(player))
-    self.fill("kinds", [] if self.hidden else study.kinds(player))
-    self.fill_cards()
+    own = list(study.moves) if player == study.mover else []
+    self.fill("hands", [] if self.hidden else study.hands(player), own)
+    self.fill("kinds", [] if self.hidden else study.kinds(player), own)
+    self.on_tabbed_content_tab_activated()
 
   @property
   def hidden(self) -> bool:
@@ -153,14 +157,11 @@ class Explorer(App[None]):
       found.append(Text.assemble(("  ", f"on {colour}"), text))
     return found
 
-  def fill(self, name: str, rows: Sequence[Row], moves: Sequence[str] | None = None) -> None:
+  def fill(self, name: str, rows: Sequence[Row], moves: Sequence[str]) -> None:
     """Fills a table with rows."""
     table = self.query_one(f"#{name}", DataTable)
     table.clear(columns=True)
-    played = [] if moves is None else list(moves)
-    if moves is None and self.player == self.study.mover:
-      played = list(self.study.moves)
-    table.add_columns(name, "share", "EV", "equity", *played)
+    table.add_columns(name, "share", "EV", "equity", *moves)
     for row in rows:
       numbers = (
         f"{row.share:.2%}",
@@ -169,7 +170,7 @@ class Explorer(App[None]):
       )
       table.add_row(row.name, *numbers, *(f"{x:.0%}" for x in row.frequency))
 
-  def fill_cards(self) -> None:
+  def on_tabbed_content_tab_activated(self) -> None:
     """Fills the report of next cards, which takes a sweep for each, where it is looked at."""
     self.query_one("#cards", DataTable).clear(columns=True)
     looked_at = self.query_one("#tabs", TabbedContent).active == "of-cards" and not self.hidden
@@ -177,23 +178,17 @@ class Explorer(App[None]):
       first = self.study.go(next(iter(self.study.moves)))
       self.fill("cards", self.study.cards(), list(first.moves) if first.acts else [])
 
-  def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-    """Makes the report of next cards when it is looked at."""
-    if event.pane.id == "of-cards":
-      self.fill_cards()
-
   def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
     """Follows the move or the card that was chosen."""
     self.action_go(list(self.study.moves)[event.option_index])
 
   def action_go(self, word: str) -> None:
     """Goes to a node below or, for `back`, above; in a hand that is played makes the move."""
-    if self.trial is None or self.trial.dealer.is_over():
-      self.trial = None
+    if self.trial is None or not self.hidden:
       self.show(self.study.go(word))
     elif word != "back":
       self.trial.play(word)
-      self.show(self.trial.study)
+      self.show(self.trial.study, self.trial)
 
   def action_other(self) -> None:
     """Shows the other player's range."""
@@ -207,9 +202,9 @@ class Explorer(App[None]):
 
   def action_play(self) -> None:
     """Deals a hand against the solution, or ends it."""
-    self.trial = Trial(self.study, self.player, np.random.default_rng()) if not self.trial else None
+    trial = None if self.trial else Trial(self.study, self.player, np.random.default_rng())
     self.query_one("#tabs", TabbedContent).active = "of-range"
-    self.show(self.study if self.trial is None else self.trial.study)
+    self.show(trial.study if trial else self.study, trial)
 
   def action_ask(self, field: str) -> None:
     """Asks for other bet sizes, or for a lock of the node."""
@@ -222,6 +217,16 @@ class Explorer(App[None]):
   def action_solve_on(self) -> None:
     """Solves the spot to half its exploitability."""
     self.solve_other(self.study.solved)
+
+  @work(thread=True)
+  def action_save(self) -> None:
+    """Keeps the solution, beside the screen: of a turn that takes seconds."""
+    said = f"kept in {self.file}"
+    try:
+      self.study.solved.save(self.file or "")
+    except ConfigError as error:
+      said = f"not kept: {error}"
+    self.call_from_thread(self.query_one("#said", Static).update, said)
 
   def action_leave_sizes(self) -> None:
     """Takes the box of sizes away."""
@@ -261,9 +266,4 @@ class Explorer(App[None]):
     with contextlib.suppress(ConfigError):
       study = study.at(line)
     if not ended():
-      self.call_from_thread(self.show_other, study)
-
-  def show_other(self, study: Study) -> None:
-    """Shows a node of another solution."""
-    self.trial = None
-    self.show(study)
+      self.call_from_thread(self.show, study)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rebel_jax.checkpoints import files
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.spots.solved import shown
+from rebel_jax.spots.spot import shown
 
 STREETS = ("flop", "turn", "river")
 

@@ -17,7 +17,8 @@ from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
 from rebel_jax.config import ConfigError, in_config_errors
-from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
+from rebel_jax.spots.solved import ALGORITHM, SolvedSpot, prepare, solve
+from rebel_jax.spots.spot import PLAYERS, Spot
 from rebel_jax.spots.study import hand_table
 from solvers import tuning
 from solvers.xla import num_cores, run_ahead

@@ -1,10 +1,12 @@
 """One node of a solved spot: strategy and values by hand, by kind of hand and by next card."""
 
+import contextlib
 import csv
 import dataclasses
 import functools
 import io
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +21,9 @@ from games.poker.cards import NO_DRAW, draws, made_hands
 from games.poker.lines.boards import NONE
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
-from rebel_jax.config import ConfigError
-from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot, shown
-from rebel_jax.spots.values import Compared
+from rebel_jax.config import ConfigError, in_config_errors
+from rebel_jax.spots.solved import Node, SolvedSpot
+from rebel_jax.spots.spot import PLAYERS, shown
 
 
 class HandTable(NamedTuple):
@@ -93,29 +95,19 @@ def hand_table(solved: SolvedSpot, node: Node = ()) -> HandTable:
   children = [follower.step(place, child[-1]) for child in below]
   total = reach.sum(axis=1, keepdims=True)
   ranges = reach / np.where(total > 0, total, 1)
-  nothing = np.zeros((0, game.num_infostates))
-  frequency, move_ev = nothing, nothing
-  if mover is not None:
-    rows = [solved.policy[x.level][x.row][np.maximum(columns[mover], 0)] for x in children]
-    frequency = np.where(columns[mover] == NONE, 1 / len(children), np.stack(rows))
-    move_ev = np.stack([chips(x, mover) for x in children])
+  own, shape = columns[mover or 0], (len(children), game.num_infostates)
+  rows = [solved.policy[x.level][x.row][np.maximum(own, 0)] for x in children]
+  frequency = np.where(own == NONE, 1 / max(len(rows), 1), np.reshape(rows, shape))
+  move_ev = np.reshape([chips(x, mover or 0) for x in children], shape)
   ev = np.stack([chips(place, p) for p in (0, 1)])
   return HandTable(ranges, ev, _equity(solved, node, ranges), frequency, move_ev, mass)
 
 
 def _equity(solved: SolvedSpot, node: Node, ranges: np.ndarray) -> np.ndarray:
-  game = solved.game
-  dealt = [card for card in game.dealt(solved.state(node)[None])[0].tolist() if card >= 0]
-  boards = [k for k, cards in enumerate(game.dealing.final) if set(dealt) <= set(cards.tolist())]
-  held, every = holds(game.hole_cards, game.deck.num_cards), np.arange(game.num_infostates)
-  won, mass = np.zeros((2, *ranges.shape))
-  for strength in game.strengths()[boards].astype(int):
-    live = (strength >= 0).astype(float)
-    against = Compared(strength, strength, game.hole_cards, held, live, every)
-    below, most, total = against((ranges[::-1] * live).T, slice(None))
-    won += live * (below + most).T / 2
-    mass += live * total.T
-  return np.where(mass > 1e-12, won / np.where(mass > 1e-12, mass, 1), np.nan)
+  dealt = [card for card in solved.game.dealt(solved.state(node)[None])[0].tolist() if card >= 0]
+  won, both = solved.showdowns(frozenset(dealt))
+  worth, mass = ranges[::-1] @ won.T, ranges[::-1] @ both
+  return np.where(mass > 1e-12, worth / np.where(mass > 1e-12, mass, 1), np.nan)
 
 
 FIELDS = ("line", "player", "hand", "move", "share", "frequency", "ev")
@@ -204,15 +196,10 @@ class Study:
       played = tuple((table.frequency @ weights / (weights.sum() or 1)).tolist())
     return Row(name, share, ev, equity, played)
 
-  def hands(self, player: int, cell: str | None = None) -> list[Row]:
-    """Returns a row for each hand of a player's range, of one cell such as `AKs` if it is named."""
-    game = self.solved.game
-    held = self.table.reach[player] > 0
-    if cell is not None:
-      row, column = range_grids.cells(game.deck, game.hole_cards)
-      held &= np.array(range_grids.cell_names(game.deck))[row, column] == cell
-    places = np.flatnonzero(held)[::-1]
-    return [self.row(game.infostate_name(player, int(h)), player, [h]) for h in places]
+  def hands(self, player: int) -> list[Row]:
+    """Returns a row for each hand of a player's range, the highest first."""
+    name, places = self.solved.game.infostate_name, np.flatnonzero(self.table.reach[player])[::-1]
+    return [self.row(name(player, int(h)), player, [h]) for h in places]
 
   def kinds(self, player: int) -> list[Row]:
     """Returns a row for each made hand and each draw of a player's range, the likeliest first."""
@@ -294,29 +281,29 @@ def records(study: Study) -> Iterator[dict[str, Any]]:
     yield from records(study.go(move))
 
 
-def check_table(path: Path) -> None:
+def _writing(path: str) -> contextlib.AbstractContextManager[None]:
+  return in_config_errors(f"table={path!r} cannot be written", (OSError, ValueError))
+
+
+def check_table(path: str) -> None:
   """Checks before the work that `export` can write a file, and replaces none of another kind."""
-  with files.replacing(path, rehearse=True):
-    before = files.read_bytes(path) if path.exists() else b""
-  if before and not before.startswith(
-    b'{"line": "' if path.suffix == ".jsonl" else ",".join(FIELDS).encode()
-  ):
-    raise ValueError("it is there and no table of that kind")
+  with _writing(path), files.replacing(Path(path), rehearse=True):
+    before = files.read_bytes(Path(path)) if os.path.exists(path) else b""
+    start = '{"line": "' if path.endswith(".jsonl") else ",".join(FIELDS)
+    if before and not before.startswith(start.encode()):
+      raise ValueError("it is there and no table of that kind")
 
 
-def export(study: Study, path: str | Path, progress: Callable[[int], object]) -> None:
+def export(study: Study, path: str, progress: Callable[[int], object]) -> None:
   """Replaces a file by `records`: a JSON object a line if its name ends in `.jsonl`, else CSV."""
-  with files.replacing(Path(path)) as raw:
+  with _writing(path), files.replacing(Path(path)) as raw:
     file = io.TextIOWrapper(raw, newline="")
     table = csv.DictWriter(file, FIELDS)
-    lines = str(path).endswith(".jsonl")
-    if not lines:
-      table.writeheader()
+    lines = path.endswith(".jsonl")
+    file.write("" if lines else ",".join(FIELDS) + "\r\n")
+    write = (lambda x: file.write(json.dumps(x) + "\n")) if lines else table.writerow
     for number, record in enumerate(records(study)):
-      if lines:
-        file.write(json.dumps(record) + "\n")
-      else:
-        table.writerow(record)
+      write(record)
       if number % 1_000 == 0:
         progress(number)
     file.detach()  # what was written stays open for `replacing`

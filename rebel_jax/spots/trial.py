@@ -6,7 +6,7 @@ import numpy as np
 
 from games import CHANCE
 from rebel_jax.agents.dealer import Dealer, Move
-from rebel_jax.spots.solved import PLAYERS
+from rebel_jax.spots.spot import PLAYERS
 from rebel_jax.spots.study import Study
 
 

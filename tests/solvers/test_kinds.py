@@ -16,6 +16,7 @@ from games.poker.lines import make_lines
 from games.testing import check_rules
 from rebel_jax.agents import dealer, match
 from rebel_jax.spots import report, solved
+from rebel_jax.spots.spot import measure
 from solvers import contrib, metrics
 from solvers.contrib.sampling import make_sampler
 from solvers.growing.continual.grounds import tree_ground
@@ -151,7 +152,7 @@ OTHERS = {
   HOLDEM.state_after: dict(history=()),
   make_lines: dict(game=SPOT.game()),
   solved.prepare: dict(spot=SPOT),
-  solved.measure: dict(spot=SPOT),
+  measure: dict(spot=SPOT),
   MADE.find: dict(line=""),
   MADE.children: dict(node=()),
   report.solve_boards: dict(spot=SPOT, boards=["9s9h9dTsTh"], target=5.0, max_iterations=2),
