@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import math
+import os
 import sys
 import time
 from pathlib import Path
@@ -98,7 +99,7 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
   if options.table is not None:
     check_table(options.table)
   if options.open:
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() or "TEXTUAL_DRIVER" in os.environ):  # as `textual serve` sets it
       raise allowed.ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
     if importlib.util.find_spec("textual") is None:
       raise allowed.ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'")
@@ -256,9 +257,10 @@ def _run(options: Options) -> int | None:
       flags.complain(f"\ninterrupted; --load {options.output} shows the strategy so far")
       return 128 + signals.received
   study = Study(solved, solved.find(options.node))
-  print(study.summary(), flush=True)
+  file = sys.stderr if options.open else sys.stdout  # which a screen in a browser is sent through
+  print(study.summary(), file=file, flush=True)
   if options.hands and study.acts:
-    print(study.listing(study.hands(study.mover)), flush=True)
+    print(study.listing(study.hands(study.mover)), file=file, flush=True)
   if options.table is not None:
     display = Display(stderr=True)
     with display:
