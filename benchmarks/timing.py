@@ -60,7 +60,7 @@ def check(values: dict[str, Any]) -> None:
     if any(isinstance(x, int | float) and not x >= 0 for x in numbers):
       raise ConfigError(f"{name}={value!r} must be at least 0")
     if name in ("figure", "picture", "draw") and value is not None:
-      check_picture(name, value)
+      check_picture(value, name)
 
 
 @contextlib.contextmanager

@@ -89,15 +89,12 @@ class Options(Spot):
 
 def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
   """Returns the spot that the options name, loaded or solved; a signal ends the solve early."""
-  outputs = options.output, options.picture, options.table
-  if len({x and Path(x).absolute() for x in outputs} - {None}) < 3 - outputs.count(None):
+  checks = {"output": check_output, "picture": files.check_picture, "table": check_table}
+  written = {x: getattr(options, x) for x in checks if getattr(options, x) is not None}
+  if len({Path(x).absolute() for x in written.values()}) < len(written):
     raise allowed.ConfigError("output, picture and table must be different files")
-  if options.output is not None:
-    check_output(options.output)
-  if options.picture is not None:
-    files.check_picture("picture", options.picture)
-  if options.table is not None:
-    check_table(options.table)
+  for name, path in written.items():
+    checks[name](path)
   if options.open:
     if not (sys.stdout.isatty() or "TEXTUAL_DRIVER" in os.environ):  # as `textual serve` sets it
       raise allowed.ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
@@ -149,13 +146,13 @@ def go_on(
   with display, nothing:
     display.show("counting lines of betting", 0.0)
     named = spot if isinstance(spot, Spot) else spot.spot
-    size = check_fits(named, options.memory, options.half_tables, named is not spot)
+    words = check_fits(named, options.memory, options.half_tables, named is not spot)
     made = prepare(spot) if isinstance(spot, Spot) else spot
     made.lock()
     node = made.find(options.node)
     if options.picture is not None:
       check_acts(Study(made, node))
-    display.show("compiling", 0.0, size.sentence())
+    display.show("compiling", 0.0, words)
     return made if made.percent <= how["target"] else solve(made, progress=progress, **how)
 
 

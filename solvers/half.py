@@ -22,11 +22,16 @@ def half_zeros(shape: tuple[int, ...], dtype: Any) -> Half:
 
 
 def to_half(rows: Any) -> Half:
-  """Returns `rows` `[..., n]` in 16 bits; of NumPy's without a program."""
+  """Returns `rows` `[..., n]` in 16 bits; of NumPy's without a program or a copy in their type."""
   xp: Any = np if isinstance(rows, np.ndarray) else jnp
-  _, exponent = xp.frexp(xp.abs(rows).max(axis=-1))
+  largest = jnp.abs(rows).max(-1) if xp is jnp else np.maximum(rows.max(-1), -rows.min(-1))
+  _, exponent = xp.frexp(largest)
   scale = xp.ldexp(xp.ones((), rows.dtype), exponent)
-  return Half((rows / scale[..., None]).astype(xp.float16), scale)
+  if xp is jnp:
+    return Half((rows / scale[..., None]).astype(jnp.float16), scale)
+  numbers: Any = np.empty(rows.shape, np.float16)
+  np.divide(rows, scale[..., None], out=numbers, casting="unsafe", dtype=rows.dtype)
+  return Half(numbers, scale)
 
 
 def from_half(half: Half) -> jax.Array:

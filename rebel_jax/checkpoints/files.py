@@ -151,7 +151,7 @@ def save_picture(figure: Any, path: str | Path, *, rehearse: bool = False, **set
     file.write(drawn.getvalue())
 
 
-def check_picture(field: str, path: str | Path) -> None:
+def check_picture(path: str | Path, field: str = "picture") -> None:
   """Checks, before the work, that `save_picture` can draw to a file."""
   with in_config_errors(
     f"{field}={str(path)!r} cannot be drawn", (OSError, ValueError, ImportError)

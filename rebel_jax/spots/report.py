@@ -71,10 +71,7 @@ def solve_boards(
   how: Any = {"target": target, "max_iterations": max_iterations, "half_tables": half_tables}
   if rounds > 1:
     for number, there in enumerate(spots):
-
-      def look(_: int, percent: float, number=number, board=there.board) -> bool | None:
-        return progress(number, board, percent)
-
+      look = lambda _, gap, number=number, board=there.board: progress(number, board, gap)  # noqa: E731
       yield _row(solve(there, progress=look, **how))
     return
   made = [prepare(there) for there in spots]

@@ -23,7 +23,7 @@ from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
 from games.poker.lines.boards import NONE
 from games.poker.lines.lines import DECISION
-from games.poker.lines.rounding import Columns, Shape
+from games.poker.lines.rounding import Shape
 from rebel_jax.checkpoints import files
 from rebel_jax.config import ConfigError, in_config_errors
 from rebel_jax.spots.spot import Spot, check_fits, shown
@@ -74,33 +74,30 @@ class SolvedSpot:
     iterations: int,
     exploitability: float,
     *,
-    places: Columns | None = None,
+    places: Sequence[np.ndarray] | None = None,
   ) -> "SolvedSpot":
     """Returns the spot with a policy; where its lines are rounded up, columns stand at `places`."""
     if places is not None:
-      policy = [np.asarray(x)[:, at] for x, at in zip(policy, self._places(places))]
+      policy = [np.asarray(x)[:, at] for x, at in zip(policy, places)]
     return dataclasses.replace(
       self, policy=tuple(policy), iterations=iterations, exploitability=exploitability
     )
 
-  def _places(self, places: Columns) -> list[np.ndarray]:
-    """Returns where each level's columns stand in lines that are rounded up."""
-    return [places[level.street][level.mover or 0] for level in self.lines.levels]
-
-  def start(self, rounded: Lines, places: Columns) -> solvers.Solution:
+  def start(self, rounded: Lines, places: Sequence[np.ndarray]) -> solvers.Solution:
     """Returns the start of a solve, on lines that are rounded up."""
     if not self.sums:
       raise ConfigError("load is of an earlier version's file, whose solve cannot go on")
 
-    def spread(name: str, level: Any, at: np.ndarray) -> np.ndarray | None:
-      if name not in self.sums:
-        return None
+    def spread(name: str, level: Any, at: np.ndarray) -> np.ndarray:
       rows = np.zeros((level.size, rounded.streets[level.street].width(level.mover)), rounded.dtype)
       rows[:, at] = from_half(self.sums[name])
       return rows
 
-    levels: Any = [*zip(itertools.count(), self.lines.levels, self._places(places))]
-    sums = tuple(tuple(spread(f"{kind}_{i}", *own) for i, *own in levels) for kind in _SUMS)
+    levels = [*zip(itertools.count(), self.lines.levels, places)]
+    sums = tuple(
+      tuple(None if x.mover is None else spread(f"{kind}_{i}", x, at) for i, x, at in levels)
+      for kind in _SUMS
+    )
     return solvers.Solution(None, iterations=self.iterations, sums=sums)
 
   @functools.cached_property
@@ -392,7 +389,7 @@ def solve(
   sums = {
     f"{kind}_{i}": rows._replace(numbers=rows.numbers[:, at])
     for kind, levels in zip(_SUMS, found.sums)
-    for i, (x, at) in enumerate(zip(levels, made._places(places)))
+    for i, (x, at) in enumerate(zip(levels, places))
     if (rows := x if x is None or is_half(x) else to_half(np.asarray(x)))
   }
   return dataclasses.replace(

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 import re
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -118,7 +118,7 @@ class Spot:
     )
     bets = self._bet_sizes(len(deals) + 1)
     whole = Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
-    ranges = {"oop": _weights(self.oop, deck, "oop"), "ip": _weights(self.ip, deck, "ip")}
+    ranges = {x: _weights(getattr(self, x), deck, field=x) for x in ("oop", "ip")}
     free = ~np.isin(deck.hole_cards(), board).any(axis=1)
     for field in (x for x, weights in ranges.items() if not weights[free].any()):
       raise ValueError(f"{field}={short(getattr(self, field))} holds no hand that the board leaves")
@@ -137,8 +137,9 @@ class Spot:
     for part in filter(str.strip, (self.lock or "").split(";")):
       head, _, wanted = part.rpartition(":")
       line, bracket, hands = head.partition("[")
-      named = _weights(hands.rstrip("] "), game.deck, "lock") if bracket else np.ones(len(places))
-      found.append((line, named[places] > 0 if bracket else named > 0, wanted))
+      every = np.ones(len(game.deck.hole_cards()))
+      held = _weights(hands.rstrip("] "), game.deck, field="lock") if bracket else every
+      found.append((line, held[places] > 0, wanted))
     return found
 
   def apart(self, game: Holdem) -> np.ndarray:
@@ -168,10 +169,8 @@ def shown(number: int, unit: int) -> str:
   return f"{number / unit:.2f}".rstrip("0").rstrip(".") if unit > 1 else str(number)
 
 
-@functools.lru_cache(maxsize=16)
-def _weights(text: str, deck: Deck, field: str) -> np.ndarray:
-  """Returns `parse_range`, which takes longer than a river to solve; of many boards it is one."""
-  return parse_range(text, deck, field=field)
+# It takes longer than a river to solve, and of many boards it is one.
+_weights = functools.lru_cache(maxsize=16)(parse_range)
 
 
 _MOST_LINES = 1_000_000
@@ -183,23 +182,10 @@ _OF_ARRIVAL = 12  # a line that comes to the last round, and a column
 _OF_PROGRAM = 0.3e9
 
 
-class Size(NamedTuple):
-  """The size of a spot."""
-
-  lines: int  # of betting
-  boards: int  # of the last round, of those that suits take to each other one
-  edges: int  # entries of a table: moves by boards and hands, both players' together
-  gigabytes: float  # about what a solve takes
-
-  def sentence(self) -> str:
-    """Says how large it is."""
-    return f"{self.lines:,} lines of betting, {self.boards:,} boards"
-
-
 @in_config_errors()
 @checked
-def measure(spot: Spot, half_tables: bool = False, begun: bool = False) -> Size:
-  """Returns the size of a spot; nothing of that size is made."""
+def measure(spot: Spot, half_tables: bool = False, begun: bool = False) -> tuple[str, float]:
+  """Returns the size of a spot in words, and about how many GB a solve takes; it makes nothing."""
   game = spot.game()
   levels, _ = betting_lines(game, _MOST_LINES)
   beliefs = np.asarray(game.prior())
@@ -208,25 +194,26 @@ def measure(spot: Spot, half_tables: bool = False, begun: bool = False) -> Size:
   widths = [
     [hand_classes(game, row > 0, own, alike).hand.size for row in beliefs] for own in boards
   ]
+  # Entries of a table: moves by boards and hands, both players' together.
   edges = sum(x.size * widths[x.street][x.mover] for x in levels if x.mover is not None)
   arrivals = next(x.size for x in levels if x.street == len(boards) - 1)
   needed = (_OF_EDGE[half_tables] + _OF_START * begun) * edges
   needed += sum(widths[-1]) * (_OF_COLUMN + _OF_ARRIVAL * arrivals)
-  lines = sum(level.size for level in levels)
-  return Size(lines, len(boards[-1].cards), edges, (needed + _OF_PROGRAM) / 1e9)
+  words = f"{sum(x.size for x in levels):,} lines of betting, {len(boards[-1].cards):,} boards"
+  return words, (needed + _OF_PROGRAM) / 1e9
 
 
 @checked
 def check_fits(
   spot: Spot, gigabytes: float | None = None, half_tables: bool = False, begun: bool = False
-) -> Size:
-  """Returns the size of a spot, at most `gigabytes`, None for 3/4 of the machine's."""
-  size = measure(spot, half_tables, begun)
+) -> str:
+  """Returns the size of a spot in words, at most `gigabytes`, None for 3/4 of the machine's."""
+  words, needed = measure(spot, half_tables, begun)
   limit = 0.75e-9 * (memory()[1] or math.inf) if gigabytes is None else gigabytes
-  if size.gigabytes > limit:
+  if needed > limit:
     raise ConfigError(
-      f"board={spot.board!r} with these bets and ranges makes {size.sentence()}, which "
-      f"take about {size.gigabytes:,.1f} GB to solve, and {limit:,.1f} are allowed; take fewer "
+      f"board={spot.board!r} with these bets and ranges makes {words}, which "
+      f"take about {needed:,.1f} GB to solve, and {limit:,.1f} are allowed; take fewer "
       "bet sizes, narrower ranges, a later street or more --memory"
     )
-  return size
+  return words

@@ -132,9 +132,9 @@ def test_pictures_replace_pictures_of_their_kind(tmp_path):
   }
   for path, sentence in refused.items():
     with pytest.raises(ConfigError, match=sentence):
-      files.check_picture("picture", path)
+      files.check_picture(path)
   for _ in range(2):
-    files.check_picture("picture", tmp_path / "grid.svg")
+    files.check_picture(tmp_path / "grid.svg")
     assert not (tmp_path / "grid.svg").exists()
   assert (tmp_path / "notes.png").read_text() == "precious"
 

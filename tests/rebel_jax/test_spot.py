@@ -194,7 +194,7 @@ def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
   for ours, theirs in zip(again.policy, solved.policy, strict=True):
     np.testing.assert_array_equal(ours, theirs)
   assert Study(again).summary() == Study(solved).summary()
-  half, whole = (measure(solved.spot, x).gigabytes for x in (True, False))
+  half, whole = (measure(solved.spot, x)[1] for x in (True, False))
   assert half < whole
   spot.load(tmp_path / "kept", half)  # it may have been solved in 16 bits
 
@@ -238,7 +238,7 @@ def test_a_saved_spot_is_solved_on(solved, tmp_path, run):
   assert f"after {number} iterations" in said
   dataclasses.replace(solved, sums={}).save(kept)  # as earlier versions did
   assert spot.load(kept).percent == solved.percent
-  enough = measure(SPOT).gigabytes  # to solve it anew
+  enough = measure(SPOT)[1]  # to solve it anew
   for file, more, message in (
     (finer, ["--max-iterations", 32], f"max_iterations=32 must be above {number}"),
     (finer, ["--memory", enough], "are allowed; take fewer"),

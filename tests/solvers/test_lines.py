@@ -500,5 +500,5 @@ def test_rivers_of_a_spot_share_shapes():
       wide, columns = round_up(lines, to)
       found.add(str(jax.tree.map(np.shape, wide)))
       # Its own columns stay in front (`rebel_jax.spots.study`).
-      assert all((x == np.arange(len(x))).all() for x in columns[0])
+      assert all((x == np.arange(len(x))).all() for x in columns)
   assert [len(found) for found in shapes] == [15, 13, 2]  # as they are, with four digits, coarse

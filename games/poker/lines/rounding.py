@@ -14,8 +14,6 @@ from games.poker.lines.lines import Final, Group, Lines, Street
 _MOST_WASTE = 1.5
 _WIDTHS = (96, 192, 272, 384)
 
-Columns = list[tuple[np.ndarray, np.ndarray]]
-
 
 def bucket(number: int, digits: int = 4) -> int:
   """Returns the least number not below `number` of those that have so many binary digits."""
@@ -78,7 +76,7 @@ def _holders(group: Group, to: Callable[[int], int]) -> tuple[int, ...]:
 @checked
 def round_up(
   lines: Lines, to: Callable[[int], int] | None = None, *, shape: Shape | None = None
-) -> tuple[Lines, Columns]:
+) -> tuple[Lines, list[np.ndarray]]:
   """Pads hands and boards with some of no reach; a few per cent more columns.
 
   Of a river, which takes longer to compile than to solve, more, so that boards of a spot compile
@@ -90,12 +88,12 @@ def round_up(
     shape: how wide to make them; None for `shape_of(lines, to)`.
 
   Returns:
-    The lines, and for each round and player the column there of each column `[W]`.
+    The lines, and for each level the column there of each column `[W]` of its mover.
   """
   if shape is None:
     shape = shape_of(lines, to or (river_bucket if len(lines.streets) == 1 else bucket))
   streets: list[Street] = []
-  columns: Columns = []
+  columns: list[tuple[np.ndarray, np.ndarray]] = []
   totals: list[int] = []
   for number, street in enumerate(lines.streets):
     sizes = list(zip(shape.boards[number], shape.hands[number]))
@@ -104,7 +102,8 @@ def round_up(
     totals = [sum(boards * widths[p] for boards, widths in sizes) for p in (0, 1)]
     streets.append(_street(street, shape, number, places, totals, above))
     columns.append(places)
-  return dataclasses.replace(lines, streets=tuple(streets)), columns
+  by_level = [columns[level.street][level.mover or 0] for level in lines.levels]
+  return dataclasses.replace(lines, streets=tuple(streets)), by_level
 
 
 @checked

@@ -124,8 +124,10 @@ def join_parts(problem: PartedProblem, tables: Any, read: Any = np.asarray) -> I
     stops = _stops(problem, player)
     rows = np.empty((level.size, stops[-1]), problem.street.belief[0].dtype)
     for own, start, stop in zip(tables[player], stops, stops[1:]):
-      table = np.moveaxis(read(own.pop(0)), 1, 0).reshape(level.size, -1)
-      rows[:, start:stop] = table[:, : stop - start]
+      for k, chunk in enumerate(read(own.pop(0))):
+        width = chunk.shape[1]
+        there = rows[:, start + k * width : min(start + (k + 1) * width, stop)]
+        there[:] = chunk[:, : there.shape[1]]
     yield rows
 
 
