@@ -5,6 +5,7 @@ rivers  rivers of random boards, pots and beliefs, solved in a batch
 ranges  updates of ranges of 167 and 250 hands, on trees and as lines
 flop    a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
 spots   updates of realistic spots as lines, for one core (`taskset`)
+resumed a river, a turn and a flop, to 1 % of the pot and on to 0.3
 """
 
 import dataclasses
@@ -24,6 +25,7 @@ from benchmarks import timing
 from games.poker import RANKS, TEH, BetSizes, Deck, Holdem, RiverEndgame, TurnEndgame, in_units
 from games.poker.lines import Lines, make_lines, round_up
 from rebel_jax import devices
+from rebel_jax.spots import solved
 from rebel_jax.spots.spot import Spot
 from solvers.xla import num_cores
 
@@ -289,8 +291,22 @@ def spots() -> Iterator[dict[str, Any]]:
     )
 
 
+def resumed() -> Iterator[dict[str, Any]]:
+  """Times solves to 1 % of the pot, to 0.3, and on from one to the other."""
+  for board in ("Td9d6hQc2s", "Td9d6hQc", "Td9d6h"):
+    solve = functools.partial(solved.solve, dataclasses.replace(FLOP, board=board))
+    start = solve(target=1.0)
+    go_on = functools.partial(solved.solve, start, target=0.3)
+    go_on()  # compiles
+    calls = functools.partial(solve, target=1.0), functools.partial(solve, target=0.3), go_on
+    walls, of_cores = np.median([[timing.timed(x)[1:] for x in calls] for _ in range(3)], axis=0).T
+    figures = {"seconds": walls.tolist(), "processor_seconds": of_cores.tolist()}
+    share = of_cores[2] / (of_cores[1] - of_cores[0])
+    yield row("resumed", board=board, **figures, of_what_is_left=timing.significant(share, 3))
+
+
 def main(
-  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop", "spots"]],
+  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop", "spots", "resumed"]],
   bets: str = "teh",
   suits: Suits = "apart",
   iterations: int | None = None,
@@ -307,7 +323,7 @@ def main(
     tables: How a flop's sums are kept: in 32 bits, or in 16.
     number: How many rivers.
   """
-  if part == "flop":
+  if part in ("flop", "resumed"):
     devices.make_devices(num_cores())
     devices.enable_cache()
   parts: dict[str, Any] = {
@@ -316,6 +332,7 @@ def main(
     "rivers": lambda: [rivers(number, iterations or 256, suits)],
     "flop": lambda: [flop(None if tables == "none" else tables)],
     "spots": spots,
+    "resumed": resumed,
   }
   for figures in parts[part]():
     timing.say(**figures)

@@ -286,7 +286,9 @@ def test_rivers_at_once_are_as_exploitable_on_their_trees(rivers):
     own, columns = lines[k]
     assert own.streets[0].width(0) < game.num_infostates
     assert columns.sentence().startswith("Cards of a rank in suits without a flush are alike")
-    policy = [np.asarray(rows[k])[:, places[k][0][0]] for rows in found.average_policy]
+    policy = [
+      np.asarray(x[k])[:, at] for x, at in zip(found.average_policy, places[k], strict=True)
+    ]
     with jax.enable_x64(True):
       tree = games.build_public_tree(game)
       exact = solvers.exploitability(tree, expand_policy(own, columns, policy, tree))
