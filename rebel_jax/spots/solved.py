@@ -130,8 +130,8 @@ class SolvedSpot:
     for row in strengths:
       above += row[:, None] > row  # those that the board blocks are below all
     live = (strengths >= 0).astype(float)
-    both, number = live.T @ live, live.sum(axis=0)
-    won = (both + above - above.T - number[:, None] + number) / 2
+    both = live.T @ live  # as many boards block one as block the other
+    won = (both + above - above.T) / 2
     apart = ~shares_card(game.hole_cards, game.hole_cards)
     return won * apart, both * apart
 
