@@ -1,6 +1,7 @@
 """An OpenSpiel game as a `games.Game`: its public states in tables."""
 
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -65,31 +66,26 @@ class OpenSpielGame(Game):
     for p in (0, 1):
       self._prior[p, list(_numbers(nodes[0], p))] = public.prior[p]
 
-    self._actor, self._parent, self._action, self._chance = (
+    self._actor, self._parent, action, self._chance = (
       np.array([getattr(node, field) for node in nodes])
       for field in ("actor", "parent", "label", "chance")
     )
-    below = np.arange(1, len(nodes))
     self._children = sparse.csr_array(
-      (below, (self._parent[below], self._action[below])), (len(nodes), self.num_actions)
+      (np.arange(1, len(nodes)), (self._parent[1:], action[1:])), (len(nodes), self.num_actions)
     )
 
     self._possible = np.zeros((len(nodes), 2, h), bool)
     self._above = np.full((len(nodes), 2, h), -1)
-    self._depth = np.zeros(len(nodes), int)
+    # Public actions on the way + 1, 0 after the last.
+    self._path = np.zeros((len(nodes), max(node.depth for node in nodes)), np.int32)
     for i, node in enumerate(nodes):
-      self._depth[i] = self._depth[node.parent] + 1 if i else 0
+      self._path[i] = self._path[node.parent]
+      self._path[i, node.depth - 1 : node.depth] = node.label + 1
       for p in (0, 1):
         numbers = list(_numbers(node, p))
         self._possible[i, p, numbers] = True
-        if i:
-          self._above[i, p, numbers] = node.above[p]
-    # Infostates change where any splits, or ends for another reason than public chance.
-    above, before = self._above[below], self._possible[self._parent[below]]
-    renamed = (above >= 0) & (above != np.arange(h))
-    moved = self._actor[self._parent[below]] != CHANCE
-    lost = before & ~self._possible[below] & moved[:, None, None]
-    self._infostates_change = bool(renamed.any() or lost.any())
+        self._above[i, p, numbers] = node.above[p]
+    self._infostates_change = public.infostates_change
     self._fill_tables(game, nodes)
 
   def _fill_tables(self, game: pyspiel.Game, nodes: list[SpielNode]) -> None:
@@ -172,19 +168,13 @@ class OpenSpielGame(Game):
     """Returns seat, turn and the public actions so far, one-hot where that stays small."""
     actor = self._actor[states[:, 0]]
     turn = np.stack([np.full(len(states), player), actor == player, actor == CHANCE], axis=1)
-    longest = int(self._depth.max())
-    path = np.zeros((len(states), longest), int)  # public action + 1, 0 after the last
-    node = states[:, 0]
-    for _ in range(longest):
-      rows = np.flatnonzero(node)
-      path[rows, self._depth[node[rows]] - 1] = self._action[node[rows]] + 1
-      node = np.maximum(self._parent[node], 0)
-    if longest * self.num_actions <= _MAX_ONE_HOT:
+    path = self._path[states[:, 0]]
+    if path.shape[1] * self.num_actions <= _MAX_ONE_HOT:
       shown = path[:, :, None] == np.arange(1, self.num_actions + 1)
     else:
       digits = int(self.num_actions).bit_length()
       shown = path[:, :, None] >> np.arange(digits) & 1
-    shown = shown.reshape(len(states), longest * shown.shape[2])
+    shown = shown.reshape(len(states), path.shape[1] * shown.shape[2])
     return np.concatenate([turn, shown], axis=1).astype(float)
 
   def action_name(self, action):
@@ -208,9 +198,13 @@ class OpenSpielGame(Game):
     """
     return self._decisions[node].get(infostate)
 
-  def own_actions(self, node: int) -> dict[int, int]:
-    """Returns the OpenSpiel actions that led to a public state, by the mover's infostate."""
-    return {h: a for h, a in self._own_action[node].items() if a != PASS}
+  def own_moves(self, node: int) -> Iterator[tuple[int, str, int]]:
+    """Yields infostates at a public state, information states before and OpenSpiel's actions."""
+    parent = self._parent[node]
+    for infostate, action in self._own_action[node].items():
+      above = int(self._above[node, self._actor[parent], infostate])
+      if action != PASS and (string := self.information_state(parent, above)) is not None:
+        yield infostate, string, action
 
   def __repr__(self):
     return f"open_spiel.from_game({str(self.open_spiel_game)!r})"
