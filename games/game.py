@@ -349,13 +349,16 @@ class Game(abc.ABC):
 
   # Payoffs.
 
-  @abc.abstractmethod
   def payoffs(self) -> np.ndarray:
-    """Returns payoff tables to player 0, `[K, H, H]`, indexed (player 0's, player 1's)."""
+    """Returns payoff tables to player 0, `[K, H, H]`, indexed (player 0's, player 1's).
 
-  @abc.abstractmethod
+    By default there is one, of ones, and `payoff_scale` alone says what is won.
+    """
+    return np.ones((1, self.num_infostates, self.num_infostates))
+
   def payoff_index(self, states: Rows) -> Rows:
     """Returns which payoff table holds in each terminal state: `[n]`, integer."""
+    return states.__array_namespace__().zeros(len(states), int)
 
   def payoff_scale(self, states: Rows) -> Rows:
     """Returns the factor of the payoff table in each terminal state: `[n]`, float."""
