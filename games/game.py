@@ -438,10 +438,6 @@ class Game(abc.ABC):
     """Returns a readable description of the state after `history`; empty if actions suffice."""
     return ""
 
-  def explain(self) -> str:
-    """Returns the rules in a few lines, for human players; by default `text`."""
-    return self.text
-
   def infostate_name(self, player: int, infostate: int) -> str:
     """Returns a short name of an infostate for people to read."""
     return str(infostate)
@@ -554,12 +550,10 @@ def make(name: str, **parameters) -> Game:
     raise ValueError(unknown_name("game", name, registered_games()))
   constructor = _REGISTRY[name]
   declared = inspect.signature(constructor).parameters
-  several = [x for x, parameter in declared.items() if parameter.kind.name.startswith("VAR")]
-  allowed = [x for x in declared if x not in several]
-  for parameter in parameters:
-    if parameter not in allowed and not several:
-      names = ", ".join(allowed) or "none"
-      raise TypeError(f"{name} has no parameter {parameter!r}; it takes: {names}")
+  allowed = [x for x, about in declared.items() if not about.kind.name.startswith("VAR")]
+  for unknown in [x for x in parameters if x not in allowed and len(allowed) == len(declared)]:
+    names = ", ".join(allowed) or "none"
+    raise TypeError(f"{name} has no parameter {unknown!r}; it takes: {names}")
   # A deck of ranks 56789 is a number on the command line.
   texts = [x for x in allowed if declared[x].annotation in (str, "str")]
   digits = {x: str(y) for x, y in parameters.items() if x in texts and type(y) is int}

@@ -243,7 +243,7 @@ class Terminal:
 
   def explain(self) -> None:
     """Says what can be typed and what the game is about."""
-    self.say(self.game.explain() or f"The moves of {self.game!r} are not explained anywhere.")
+    self.say(self.game.text or f"The moves of {self.game!r} are not explained anywhere.")
     if self._any_bet:
       self.say("A number bets or raises until so many of your chips are in the pot, be it any.")
     self.say("After a game you can see what the agent thought and how it chose: type why.")

@@ -94,6 +94,14 @@ class ScotlandYard(Game):
     # detective a move and a look.
     self.max_moves = rounds * self.longest_wait
     self.remembers = self.written = bool(remembers)
+    listed, doubles = ", ".join(map(str, sorted(set(shown)))), self.map.doubles
+    unseen = f"unseen but after move {listed}" if listed else "unseen"
+    twice = f"Mr. X may move twice in a row, {doubles} times. " if doubles else ""
+    self.text = (
+      f"Mr. X starts at {self.map.mister_x} and moves along an edge {rounds} times, {unseen}; "
+      "then every detective moves, all of them by one player. A move uses up a card of its kind. "
+      f"{twice}Mr. X loses if a detective steps on its station or it cannot move, and else wins."
+    )
     self._end, self._means = _connections(self.map)
     self._by_kind = self._means[:, :, None] == np.arange(self._num_kinds)
     if not self.remembers:
@@ -280,17 +288,6 @@ class ScotlandYard(Game):
     if self.map.doubles:
       lines[0] += f", double moves: {int(at.doubles[0])}"
     return "\n  ".join([f"round {now} of {self.rounds}, {mover} {does}{shows}", *lines])
-
-  def explain(self) -> str:
-    shown = ", ".join(str(x) for x in sorted(set(self.reveals)))
-    unseen = f"unseen but after move {shown}" if shown else "unseen"
-    doubles = self.map.doubles
-    twice = f"Mr. X may move twice in a row, {doubles} times. " if doubles else ""
-    return (
-      f"Mr. X starts at {self.map.mister_x} and moves along an edge {self.rounds} times, {unseen}; "
-      "then every detective moves, all of them by one player. A move uses up a card of its kind. "
-      f"{twice}Mr. X loses if a detective steps on its station or it cannot move, and else wins."
-    )
 
   def forgetful(self):
     return ScotlandYard(self.map, self.rounds, self.reveals, remembers=False)

@@ -8,9 +8,10 @@ import numpy as np
 import pyspiel
 from scipy import sparse
 
-from games import CHANCE, Game, PublicTree, build_public_tree
+from games import CHANCE, PublicTree, build_public_tree
 from games.arrays import Positive, checked
 from games.build import MAX_BYTES, Bytes
+from games.tabulate import Listed
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.public_nodes import (
   PASS,
@@ -24,12 +25,7 @@ _MAX_ONE_HOT = 512
 Table = tuple[int, np.ndarray]  # numbered
 
 
-def _by_node(table: str) -> Any:
-  """Returns a rule that reads a table `[n]` of nodes."""
-  return lambda self, states: getattr(self, table)[states[:, 0]]
-
-
-class OpenSpielGame(Game):
+class OpenSpielGame(Listed):
   """A game made by `open_spiel.from_game`.
 
   A public state is the number of a node of the whole public tree: `[n, 1]`, 0 at the root.
@@ -66,7 +62,7 @@ class OpenSpielGame(Game):
     for p in (0, 1):
       self._prior[p, list(_numbers(nodes[0], p))] = public.prior[p]
 
-    self._actor, self._parent, action, self._chance = (
+    self.movers, self._parent, action, self._chance = (
       np.array([getattr(node, field) for node in nodes])
       for field in ("actor", "parent", "label", "chance")
     )
@@ -102,8 +98,8 @@ class OpenSpielGame(Game):
       return tables[key][0]
 
     self._pair_index = np.zeros(len(nodes), np.int32)
-    self._payoff_index = np.zeros(len(nodes), np.int32)
-    self._payoff_scale = np.zeros(len(nodes))
+    self.won = np.zeros(len(nodes), np.int32)
+    self.scales = np.zeros(len(nodes))
     for i, node in enumerate(nodes):
       if node.shares_weights:
         self._pair_index[i] = self._pair_index[node.parent]
@@ -114,24 +110,17 @@ class OpenSpielGame(Game):
         real = node.payoff[node.weights > 0]
         if real.size == 0 or np.ptp(real) == 0:
           # After a fold, say: the same for every pair.
-          self._payoff_scale[i] = real[0] if real.size else 0.0
-          self._payoff_index[i] = add(payoffs, node, 1.0, 1.0)
+          self.scales[i] = real[0] if real.size else 0.0
+          self.won[i] = add(payoffs, node, 1.0, 1.0)
         else:
           scale = real[np.argmax(np.abs(real))]
-          self._payoff_scale[i] = scale
-          self._payoff_index[i] = add(payoffs, node, node.payoff / scale, 0.0)
+          self.scales[i] = scale
+          self.won[i] = add(payoffs, node, node.payoff / scale, 0.0)
     self._pair_weights, self._payoffs = (
       np.stack([table for _, table in tables.values()]) for tables in (weights, payoffs)
     )
 
   # Public states.
-
-  def initial_state(self):
-    return np.array([0])
-
-  actor, pair_index, payoff_index, payoff_scale = map(
-    _by_node, ("_actor", "_pair_index", "_payoff_index", "_payoff_scale")
-  )
 
   def legal_actions(self, states):
     return (self._children[states[:, 0]] > 0).toarray()
@@ -150,6 +139,9 @@ class OpenSpielGame(Game):
   def pair_weights(self):
     return self._pair_weights
 
+  def pair_index(self, states):
+    return self._pair_index[states[:, 0]]
+
   def chance(self, states, actions):
     after = self._after(states, actions)
     return self._chance[after], self._possible[after]
@@ -166,7 +158,7 @@ class OpenSpielGame(Game):
 
   def features(self, states, player):
     """Returns seat, turn and the public actions so far, one-hot where that stays small."""
-    actor = self._actor[states[:, 0]]
+    actor = self.movers[states[:, 0]]
     turn = np.stack([np.full(len(states), player), actor == player, actor == CHANCE], axis=1)
     path = self._path[states[:, 0]]
     if path.shape[1] * self.num_actions <= _MAX_ONE_HOT:
@@ -202,7 +194,7 @@ class OpenSpielGame(Game):
     """Yields infostates at a public state, information states before and OpenSpiel's actions."""
     parent = self._parent[node]
     for infostate, action in self._own_action[node].items():
-      above = int(self._above[node, self._actor[parent], infostate])
+      above = int(self._above[node, self.movers[parent], infostate])
       if action != PASS and (string := self.information_state(parent, above)) is not None:
         yield infostate, string, action
 

@@ -149,4 +149,4 @@ def test_double_moves():
   assert names(game, again) == ["to 2"]
   assert "double moves: 0" in game.situation(again)
   assert names(game, (*again, action(game, "to 2"))) == ["to 3"]  # a detective's; there is no third
-  assert "twice in a row, 1 times" in game.explain()
+  assert "twice in a row, 1 times" in game.text
