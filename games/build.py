@@ -393,11 +393,9 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
   if columns["infostate_parent"] is not None:
     structure = note_changes(structure, columns["infostate_parent"], columns["possible"])
   for name in ("payoffs", "strengths"):  # each tree's own, so that indices into them stay
-    tables = [getattr(tree, name) for tree in trees]
-    if tables[0] is not None:
-      most = max(map(len, tables))
-      tables = [filled(np.asarray(table), (most,)) for table in tables]
-    columns[name] = None if tables[0] is None else np.stack(tables)
+    tables = [getattr(tree, name) for tree in trees if getattr(tree, name) is not None]
+    most = max(map(len, tables), default=0)
+    columns[name] = np.stack([filled(np.asarray(x), (most,)) for x in tables]) if tables else None
   hands_per_card = [tree.hands_per_card for tree in trees]
   if any(hands_per_card):  # all pairs of some cards beside a list are taken for one
     hands_per_card = [x.hands_per_card or num_live_cards(x.num_infostates) - 1 for x in trees]

@@ -190,6 +190,11 @@ class Listed(Game):
     scales: `[N]` the factor of that table.
   """
 
+  movers: Any
+  after: Any
+  won: Any
+  scales: Any
+
   def initial_state(self):
     return np.zeros(1, np.int32)
 

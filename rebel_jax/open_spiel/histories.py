@@ -116,9 +116,9 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
       if (actor == CHANCE, a) not in names:
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
-  *columns, first, second = map(list, zip(*rows))
+  columns: Any = list(map(list, zip(*rows)))
   strings = list(numbers[0]), list(numbers[1])
-  return SpielHistories(*columns, (first, second), strings, names)  # type: ignore[call-arg]
+  return SpielHistories(*columns[:-2], tuple(columns[-2:]), strings, names)  # type: ignore[call-arg]
 
 
 def _observe(

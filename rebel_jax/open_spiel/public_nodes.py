@@ -139,7 +139,7 @@ class PublicNodes:
   def _expand(self, node: int, steps: list[Step], movers: list[int]) -> None:
     """Adds the edges of the first of `movers`, of chance where there is none, and those below."""
     player, later = [*movers, CHANCE][0], movers[1:]
-    rows = {}
+    rows: dict[int, list[tuple]] = {}
     for number, step in enumerate(steps):
       if step.actor == player < CHANCE:
         key, here = step.known[player], self.nodes[node]
@@ -156,7 +156,9 @@ class PublicNodes:
       remaining = [q for q in later if any(step.actor == q for step in chosen)]
       reveals = len({s.target for s in chosen}) > 1 or any(s.actor == CHANCE for s in chosen)
       if movers and (remaining or reveals or self.mover_learns(chosen, player)):
-        known = [tuple(s.moved(p) if p == player else s.known[p] for p in (0, 1)) for s in chosen]
+        known: list[Any] = [
+          tuple(s.moved(p) if p == player else s.known[p] for p in (0, 1)) for s in chosen
+        ]
         child = self._add(node, [*remaining, CHANCE][0], chosen, known, player)
         self._expand(child, [s._replace(known=x) for s, x in zip(chosen, known)], remaining)
       else:
