@@ -130,17 +130,11 @@ def read_about(path: Path) -> dict[str, Any]:
   return about
 
 
-def line(reason: object) -> str:
-  """Returns the first line of an error's message, or its type's name if that is empty."""
-  return str(reason).strip().split("\n")[0] or type(reason).__name__
-
-
 def _damaged(path: Path, reason: object) -> ConfigError:
   others = [p for p in checkpoints_of(path.parent.parent) if p != path]
   hint = f"; without that folder, {others[-1].name} is the newest" if others else ""
-  return ConfigError(
-    f"checkpoint={str(path)!r} cannot be read, it may be damaged: {line(reason)}{hint}"
-  )
+  said = str(reason).strip().split("\n")[0] or type(reason).__name__
+  return ConfigError(f"checkpoint={str(path)!r} cannot be read, it may be damaged: {said}{hint}")
 
 
 def _read(path: Path, about: dict[str, Any], item: str, like: Any) -> Any:
@@ -185,28 +179,31 @@ def _check_precision(path: Path | str, saved: bool, session: bool) -> None:
 
 def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
   """Reads the state of training, which may have been saved on another number of devices."""
-  about, where = read_about(path), shardings(like, mesh)
+  about, where = read_about(path), shardings(mesh)
   now, then = mesh.devices.size, about["num_devices"]
   fields = jax.eval_shape(plain, like)
+
+  def laid_out(name: str, part: Any) -> Any:
+    sharding = getattr(where, name)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), part)
+
   _check_precision(path, is_double(path), jax.tree.leaves(like.params)[0].dtype == np.float64)
-  params = _read(path, about, "params", jax.tree.map(_abstract, like.params, where.params))
-  layout = {name: getattr(where, name) for name in fields}
+  params = _read(path, about, "params", laid_out("params", like.params))
+  as_now = {name: laid_out(name, x) for name, x in fields.items()}
   if now == then:
-    fields = _read(path, about, "state", jax.tree.map(_abstract, fields, layout))
+    fields = _read(path, about, "state", as_now)
   else:
     fields = redistribute(_read(path, about, "state", saved_like(fields, then)), now)
     # Every process holds all of the arrays, and puts their parts where they belong.
     fields = jax.tree.map(
-      lambda x, s: jax.make_array_from_callback(np.shape(x), s, lambda at: np.asarray(x)[at]),
+      lambda x, like: jax.make_array_from_callback(
+        np.shape(x), like.sharding, lambda at: np.asarray(x)[at]
+      ),
       fields,
-      layout,
+      as_now,
     )
   fields = fields | {"keys": jax.random.wrap_key_data(fields["keys"])}
   return TrainState(**fields, params=params)
-
-
-def _abstract(array: jax.Array, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
-  return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
 
 
 def load(name: str | Path) -> Policy:

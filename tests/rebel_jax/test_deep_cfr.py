@@ -107,7 +107,7 @@ class Tables(DeepTrainer):
     # Without regret uniform, as the solver is.
     return jnp.maximum(params["params"]["table"][states[:, 0]], 0.0)
 
-  def learn(self, target, learned, replay, key):
+  def learn(self, target, learned, replay, key, turns):
     kept, (*shape, h) = replay.examples, learned[0]["params"]["table"].shape
     place = self.infostates.of(kept)
     sums = jnp.zeros((shape[0] * h, shape[1])).at[place].add(kept.weight[:, None] * kept.numbers)

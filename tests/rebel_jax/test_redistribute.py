@@ -92,11 +92,11 @@ def test_games_go_on_in_the_order_of_waiting(before, after):
   assert dealt.roots.shape == (after, 16 // after)
   assert sorted(dealt.roots.ravel()) == list(range(16))
   np.testing.assert_array_equal(dealt.beliefs[..., 1, 2], dealt.roots)
-  np.testing.assert_array_equal(dealt.turn, np.zeros(after))
   # A lane's place in the queue, devices side by side, is the place it had.
   place = {int(roots[d, (turn[d] + i) % lanes]): i for d in range(before) for i in range(lanes)}
-  queue = [place[int(root)] for root in dealt.roots.swapaxes(0, 1).ravel()]
-  assert queue == sorted(queue)
+  waits = dealt.turn + np.arange(16 // after)[:, None]
+  queue = dealt.roots[np.arange(after), waits % (16 // after)][:, ::-1].ravel()
+  assert [place[root] for root in queue.tolist()] == sorted(place.values())
 
 
 MANY_DEVICES = """
