@@ -87,20 +87,6 @@ def test_trajectories_are_averaged(capsys, tmp_path):
   assert json.loads(run(capsys, evaluate.main, *some, 1)[0])["exploitability_spread"] is None
 
 
-def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
-  few = ["--playthroughs", 2, "--iterations", 8]
-  (tmp_path / "notes.txt").write_text("not numbers")
-  np.savez(tmp_path / "cut.npz", sums=np.zeros(3))
-  (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-30])
-  names = ("notes.txt", "cut.npz", "missing/kept.npz", "")
-  for keep in (tmp_path / name for name in names):  # an absolute name stays what it is
-    out, err, code = run(capsys, evaluate.main, trained(), *few, "--keep", keep)
-    assert code == 2, keep
-    assert not out
-    assert err.count("keep=") == 1
-  assert (tmp_path / "notes.txt").read_text() == "not numbers"
-
-
 def test_ctrl_c_keeps_whole_parts_of_the_seeds(monkeypatch):
   evaluator = object.__new__(ChainEvaluator)
   growing = types.SimpleNamespace(final_playthroughs=10)

@@ -104,19 +104,14 @@ import json, sys
 import jax, numpy as np
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.runs.run import train
-from rebel_jax.training.setup import make_setup
-from tests.tiny import TINY, rows, tiny
+from tests.tiny import restored, rows, tiny
+
+SETTINGS = dict(lanes=8, batch_size=8, examples=128)
 
 def run(devices, stop, **changes):
-  settings = dict(lanes=8, batch_size=8, num_devices=devices, examples=128)
-  train(*tiny(sys.argv[1], **settings, **changes), stop=lambda step: step >= stop)
+  settings = SETTINGS | changes | {"num_devices": devices}
+  train(*tiny(sys.argv[1], **settings), stop=lambda step: step >= stop)
   return checkpoint.checkpoints_of(sys.argv[1])[-1]
-
-def restored(path, devices):
-  setup = make_setup(TINY.replace(lanes=8, batch_size=8, examples=128), devices)
-  like = setup.trainer.init(setup.table, 0, setup.mesh)
-  state = checkpoint.restore(path, like, setup.mesh)
-  return jax.tree.map(np.asarray, state._replace(keys=jax.random.key_data(state.keys)))
 
 def held(state):
   replay = state.replay["value"]
@@ -126,7 +121,8 @@ def held(state):
   )
 
 def compare(path, before, after):
-  one, other = restored(path, before), restored(path, after)
+  config = tiny(path, **SETTINGS)[0]
+  one, other = restored(path, config, before), restored(path, config, after)
   jax.tree.map(np.testing.assert_array_equal, one.params, other.params)
   jax.tree.map(np.testing.assert_array_equal, one.optimizer_state, other.optimizer_state)
   made = [state.replay["value"].added.sum() for state in (one, other)]
