@@ -64,7 +64,11 @@ def test_an_evaluation_that_was_cut_short_goes_on(capsys, monkeypatch, tmp_path)
   assert (again["playthroughs"], again["exploitability"]) == (6, whole["exploitability"])
 
   # Another search, seed or network is not taken for the same.
-  for change, name in ((["--iterations", 16], "iterations=8"), (["--seed", 4], "seed=3")):
+  for change, name in (
+    (["--iterations", 16], "iterations=8"),
+    (["--seed", 4], "seed=3"),
+    (["--keep", tmp_path / "missing" / "kept.npz"], "must be a file that can be written"),
+  ):
     _, err, code = run(capsys, evaluate.main, trained(), "--playthroughs", 4, *settings, *change)
     assert code == 2
     assert name in err

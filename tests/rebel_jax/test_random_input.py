@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import rebel_jax.agents.agent
 import rebel_jax.runs.run
 from rebel_jax import devices, evaluate, play
 from rebel_jax import train as cli
@@ -131,9 +132,9 @@ def parsing_only(monkeypatch):
 
   monkeypatch.setattr(rebel_jax.runs.run, "train", train)
   monkeypatch.setattr(devices, "enable_cache", lambda: None)
-  monkeypatch.setattr(evaluate, "make_evaluator", Nothing)
+  monkeypatch.setattr(rebel_jax.evaluation.evaluator, "make_evaluator", Nothing)
   silent = SimpleNamespace(game=None, agent=lambda seed: None)
-  monkeypatch.setattr(play, "make_searcher", lambda *_, **__: silent)
+  monkeypatch.setattr(rebel_jax.agents.agent, "make_searcher", lambda *_, **__: silent)
   monkeypatch.setattr(play, "Terminal", lambda *_: None)
   monkeypatch.setattr(play, "run", lambda *_: None)
 

@@ -57,7 +57,6 @@ BAD[evaluate] = [
   ("nothing", "checkpoint='nothing' is neither a folder nor a network"),
   ("RUN --iterations 9", "iterations=9 must be even"),
   ("RUN --playthrough 3", "flag '--playthrough' is unknown (did you mean --playthroughs?)"),
-  ("RUN --keep missing/kept.npz", "keep='missing/kept.npz' must be a file that can be written"),
   ("RUN --lbr-hands 10", "lbr_hands=10 is for hold'em too large"),
   ("RUN --ladder", "ladder=True is for hold'em too large"),
   ("pog_leduc --ladder", "which has growing searches; allowed"),
