@@ -122,12 +122,15 @@ def as_flags(**changes) -> list[str]:
 
 def untrained(game, game_params=(), **settings) -> Policy:
   """Returns a small network that has learned nothing."""
-  config = Config().replace(
-    game=game, game_params=game_params, hidden_layers=1, width=16, **settings
-  )
+  sizes = {"hidden_layers": 1, "width": 16}
+  return policy_of(Config().replace(game=game, game_params=game_params, **sizes | settings))
+
+
+def policy_of(config: Config) -> Policy:
+  """Returns a configuration's network before it has learned anything."""
   targets = make_targets(config, config.make_game())
   init = jax.jit(functools.partial(init_params, targets))
-  return Policy(config, init(jax.random.key(0)), {"checkpoint": game})
+  return Policy(config, init(jax.random.key(0)), {"checkpoint": config.game})
 
 
 @functools.cache

@@ -160,13 +160,11 @@ def _git_commit() -> str | None:
   if not (here / ".git").exists():
     return None
   command = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--exclude=*"]
-  try:
-    found = subprocess.run(
+  with contextlib.suppress(OSError, subprocess.SubprocessError):
+    return subprocess.run(
       [*command, "--dirty= with changes"], capture_output=True, text=True, timeout=10, check=True
-    )
-  except (OSError, subprocess.SubprocessError):
-    return None
-  return found.stdout.strip()
+    ).stdout.strip()
+  return None
 
 
 @dataclasses.dataclass

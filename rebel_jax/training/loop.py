@@ -83,9 +83,11 @@ class Trainer:
     share = target.learning.batch_size // jax.lax.psum(1, DEVICES)
 
     def take(i: jax.Array, learned: Any) -> Any:
+      params, optimizer_state, means = learned
       batch = replays.sample(replay, jax.random.fold_in(key, i), share)
-      *after, new = target.update(*learned[:2], batch, DEVICES)
-      return *after, jax.tree.map(lambda mean, x: mean + x / self.learn_steps, learned[2], new)
+      params, optimizer_state, new = target.update(params, optimizer_state, batch, DEVICES)
+      means = jax.tree.map(lambda mean, x: mean + x / self.learn_steps, means, new)
+      return params, optimizer_state, means
 
     return jax.lax.fori_loop(0, turns, take, learned)
 

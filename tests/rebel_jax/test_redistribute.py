@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rebel_jax.training import loop as redistribute
-from rebel_jax.training import replay
 from rebel_jax.training import replay as replays
+from rebel_jax.training.chain_play import ChainLanes
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
 from rebel_jax.training.targets.value import Examples
@@ -77,7 +77,7 @@ def test_the_oldest_are_overwritten_first(fill):
   buffer = jax.tree.map(lambda x: jnp.asarray(x[1]), dealt)
   before = by_age(dealt, 1)
   new = Examples(*(jnp.full((3, 1), 7.0) for _ in Examples._fields))
-  after = replay.add(buffer, new, jnp.array([True, False, True]))
+  after = replays.add(buffer, new, jnp.array([True, False, True]))
   after = by_age(jax.tree.map(lambda x: np.asarray(x)[None], after), 0)
   assert after == ([7.0, 7.0, *before])[: len(before) + 2][:16]
 
@@ -97,6 +97,18 @@ def test_games_go_on_in_the_order_of_waiting(before, after):
   waits = dealt.turn + np.arange(16 // after)[:, None]
   queue = dealt.roots[np.arange(after), waits % (16 // after)][:, ::-1].ravel()
   assert [place[root] for root in queue.tolist()] == sorted(place.values())
+
+
+def test_questions_that_wait_go_with_the_games():
+  """The newest three of each device, here; what was solved does not count any more."""
+  games, waiting = np.arange(16).reshape(4, 4), make_replay([11] * 4, 8)
+  lanes = ChainLanes(games, games, None, None, None, waiting, np.full(4, 8, np.int32))
+  dealt = redistribute.redistribute_lanes(lanes, 2)
+  np.testing.assert_array_equal(dealt.standing, dealt.moves)
+  assert (dealt.moves.shape, sorted(dealt.moves.ravel())) == ((2, 8), list(range(16)))
+  assert (dealt.waiting.added.tolist(), dealt.taken.tolist()) == ([6, 6], [0, 0])
+  newest = [x for device in range(4) for x in by_age(waiting, device)[:3]]
+  assert sorted(x for device in (0, 1) for x in by_age(dealt.waiting, device)) == sorted(newest)
 
 
 MANY_DEVICES = """
