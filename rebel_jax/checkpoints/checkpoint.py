@@ -281,9 +281,7 @@ def abstract_params(config: Config) -> Any:
 
 def pretrained() -> tuple[str, ...]:
   """Returns the names of the networks that come with the package."""
-  if not _PRETRAINED.is_dir():
-    return ()
-  return tuple(sorted(p.name for p in _PRETRAINED.iterdir() if (p / "params.npz").is_file()))
+  return tuple(sorted(path.parent.name for path in _PRETRAINED.glob("*/params.npz")))
 
 
 def export(policy: Policy, folder: str | Path, about: dict[str, Any] | None = None) -> Path:

@@ -197,13 +197,14 @@ class DeepTrainer(Trainer):
         samples = samples._replace(weight=samples.weight * (state.step + 1 - before))
         replay[name] = replays.add_evenly(replay[name], add_key, samples, samples.weight > 0)
       fresh = target.init(jax.random.fold_in(shared, player))
-      start = with_decay_steps(target.optimizer().init(fresh), self.learn_steps)
-      learned = fresh, start, nothing()
-      learned = self.learn(target, learned, replay[target.name], learn_key, self.learn_steps)
-      params[target.name], optimizer[target.name], means[target.name] = learned
-    learned = (params["average"], optimizer["average"], nothing())
-    learned = self.learn(targets["average"], learned, replay["average"], keys[2], self.learn_steps)
-    params["average"], optimizer["average"], means["average"] = learned
+      start = fresh, with_decay_steps(target.optimizer().init(fresh), self.learn_steps), nothing()
+      params[target.name], optimizer[target.name], means[target.name] = self.learn(
+        target, start, replay[target.name], learn_key, self.learn_steps
+      )
+    start = params["average"], optimizer["average"], nothing()
+    params["average"], optimizer["average"], means["average"] = self.learn(
+      targets["average"], start, replay["average"], keys[2], self.learn_steps
+    )
     solves = jax.lax.psum(self.self_play.number, DEVICES)
     rows = jnp.asarray(self.self_play.slots * table.rules.num_infostates, jnp.result_type(float))
     state = state._replace(
