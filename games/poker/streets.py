@@ -105,10 +105,9 @@ def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
 
 def size_columns_at(game: Any, state: np.ndarray) -> dict[int, int]:
   """Returns the columns of `state` `[S]` with the fresh bet sizes of its decision, by slot."""
-  table, at = game.bets.thousandths, (betting.ACTOR, betting.ROUND, betting.RAISES)
-  row = game.bets.row(*(int(state[column]) for column in at))
-  first = game.size_columns.start + int(np.ravel_multi_index((*row, 0), table.shape))
-  return {slot: first + slot for slot in np.flatnonzero(table[row]).tolist()}
+  row = int(game.bets.row(*state[[betting.ACTOR, betting.ROUND, betting.RAISES]]))
+  first = game.size_columns.start + row * game.bets.num_slots
+  return {slot: first + slot for slot in np.flatnonzero(game.bets.thousandths[row]).tolist()}
 
 
 def _range(name: str, value: Any) -> tuple[int, int]:

@@ -125,7 +125,7 @@ def _dealt(game: Holdem, states: np.ndarray) -> np.ndarray:
   burned = np.asarray(game.burns(states))
   following = game.next_states(states, np.full(len(states), game.burn))
   states = np.where(burned[:, None], following, states)
-  cards = np.asarray(game.legal_deals(states)).argmax(axis=1)
+  cards = np.asarray(game.legal_actions(states))[:, game.first_deal :].argmax(axis=1)
   return game.next_states(states, game.first_deal + cards)
 
 
