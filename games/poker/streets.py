@@ -205,7 +205,7 @@ class Streets:
     # Where a template does not name them: flops below the root, then single cards.
     game, draw = self.game, above[0, -1]
     if level == 1:
-      sets, stand_for = draw_flops(game.deck, game.flops, draw)
+      sets, stand_for = draw_flops(game.dealing, game.flops, draw)
       return game.first_deal + sets, stand_for
     free = ~game.dealing.shown(game.on_board(above))
     likes = jax.random.uniform(jax.random.fold_in(jax.random.key(draw), level), free.shape)

@@ -17,7 +17,6 @@ from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
 from games.poker import betting
-from games.poker.cards import shares_card
 from games.poker.holdem import Holdem
 from games.poker.lines.boards import (
   NONE,
@@ -197,7 +196,6 @@ class LineMap:
     alike: cards and hands that may change places.
     nodes: the lines of each level.
     boards: of each round.
-    dead: `[B, H]` for each round, whether a hand holds a card that was dealt.
     classes: each player's on each round.
   """
 
@@ -205,7 +203,6 @@ class LineMap:
   alike: Alike
   nodes: tuple[LineNodes, ...]
   boards: tuple[Boards, ...]
-  dead: tuple[np.ndarray, ...]
   classes: tuple[tuple[Classes, Classes], ...]
 
   def sentence(self) -> str:
@@ -286,8 +283,7 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
   lines = Lines(ends([x.stake for x in nodes]), rakes, tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
-  dead = tuple(shares_card(own.cards, game.hole_cards) for own in boards)
-  return lines, LineMap(game, alike, nodes, tuple(boards), dead, tuple(classes))
+  return lines, LineMap(game, alike, nodes, tuple(boards), tuple(classes))
 
 
 def _street(game, rows, boards, classes, before, alike, strengths) -> Street:
@@ -300,9 +296,8 @@ def _street(game, rows, boards, classes, before, alike, strengths) -> Street:
   if before is None:
     return Street(belief, None, None, groups)
   above, of_above = before
-  found = [parent_columns(game, above, of_above[p], classes[p]) for p in (0, 1)]
-  parent: Any = tuple(np.maximum(x, 0) for x in found)
   children: Any = tuple(dealt_columns(above, of_above[p], classes[p], alike.moved) for p in (0, 1))
+  parent: Any = tuple(parent_columns(x, len(own.hand)) for x, own in zip(children, classes))
   return Street(belief, parent, children, groups)
 
 
@@ -411,7 +406,7 @@ class Follower:
     by, child = own.by[board, card], int(own.child[board, card])
     hands = np.where(place.hands == NONE, NONE, self.spot.alike.moved[by][place.hands])
     street = place.street + 1
-    blocked = self.spot.dead[street][child][hands]
+    blocked = np.isin(game.hole_cards, self.spot.boards[street].cards[child]).any(axis=1)[hands]
     return Place(
       self._first[street],
       int(self.spot.nodes[place.level].next[place.row]),
