@@ -143,7 +143,7 @@ class Problem:
   ) -> tuple[Any, ...]:
     """Returns `rows` by level, with `new(index, player)` where one of the players moved."""
     found = list(rows)
-    for i, old in enumerate(rows):
+    for i in range(len(found)):
       for player in players:
         if (moved := self.moves_at(i, player)) is not False:
           own = new(i, player)
