@@ -5,7 +5,6 @@
 import abc
 import dataclasses
 import functools
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -115,9 +114,7 @@ def _programs(deck: Deck, cards: bytes, number: int) -> tuple[Callable, Callable
   """Returns two programs: prepared boards of strengths `[B, H]`, and sums over their showdowns."""
   # The second returns what each hand wins, ties as half, and against how much of `reach` `[H]`.
   table = np.frombuffer(cards, np.int32).reshape(number, NUM_HOLE_CARDS)
-  every = number == math.comb(deck.num_cards, NUM_HOLE_CARDS)
-  most = deck.num_cards - 1 if every else most_hands_per_card(table)
-  hands = Hands(table, deck.num_cards, most, every)
+  hands = Hands(table, deck.num_cards, most_hands_per_card(table))
 
   @jax.jit
   def sort(strengths: jax.Array) -> _Boards:

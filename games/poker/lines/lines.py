@@ -134,16 +134,6 @@ _STATIC = {"static": True}
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Final:
-  """Hands on boards on which all cards lie; of each player."""
-
-  strength: tuple[Array, Array]  # [B, J] -1 for hands that the board blocks
-  # [B, C, M] columns of hands that hold each card, weakest first; J fills up
-  member: tuple[Array, Array]
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
 class Group:
   """Boards of a round with one list of classes of hands; of each player."""
 
@@ -155,7 +145,8 @@ class Group:
   holding: tuple[Array, Array]  # [D, J, C] how many hands of each class hold a card
   # [J] the other's class of the same hand; the other's J if it does not hold it
   twin: tuple[Array, Array]
-  final: Final | None  # where all cards lie
+  # [B, J] where all cards lie, -1 for hands that the board blocks
+  strength: tuple[Array, Array] | None
   boards: int = dataclasses.field(metadata=_STATIC)
   plain: bool = dataclasses.field(metadata=_STATIC)  # every class is one hand
   same: bool = dataclasses.field(metadata=_STATIC)  # both have the same classes
@@ -307,17 +298,14 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
   hands = [own.lists[number] for own in classes]
 
   def side(p: int) -> tuple[np.ndarray, ...]:
-    """Returns a player's `cards`, `size`, `holding` and `twin`, and fields of `Final`."""
+    """Returns a player's `cards`, `size`, `holding` and `twin`, and `strength`."""
     own, width, other = classes[p], len(hands[p]), hands[1 - p]
     place = np.where(own.column == NONE, NONE, own.column - own.starts[:, None])[first:last]
     named = own.hand[own.starts[first] :][: (last - first) * width].reshape(-1, width)
-    final: tuple[np.ndarray, ...] = ()
+    strength: tuple[np.ndarray, ...] = ()
     if strengths is not None:
       found = np.take_along_axis(strengths[first:last], np.maximum(named, 0), axis=1)
-      final = (
-        np.where(named == NONE, -1, found),
-        _by_card(game, own, (first, last), width, strengths),
-      )
+      strength = (np.where(named == NONE, -1, found),)
     if alike.hands is None:  # a board leaves all hands of a class, or none
       place, named = place.max(axis=0)[None], named.max(axis=0)[None]
     table = np.zeros((len(place), width, held.shape[1]))
@@ -325,30 +313,12 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
     np.add.at(table, (row, place[row, hand]), held[hand])
     found = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
     twin = np.where(other[found] == hands[p], found, len(other))
-    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, *final
+    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, *strength
 
-  cards, size, holding, twin, *final = zip(side(0), side(1))
-  shown = Final(*final) if final else None
+  cards, size, holding, twin, *strength = zip(side(0), side(1))
   plain = bool(all((x <= 1).all() for x in size))
   same = len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all())
-  return Group(cards, size, holding, twin, shown, last - first, plain, same)
-
-
-def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -> np.ndarray:
-  """Returns `Final.member` of one player."""
-  held = holds(game.hole_cards, game.deck.num_cards, bool)  # [H, C]
-  lists = []
-  for b in range(*rows):
-    live = np.flatnonzero(own.column[b] != NONE)
-    live = live[np.argsort(strengths[b, live], kind="stable")]
-    columns = own.column[b, live] - own.starts[b]
-    lists.append([columns[mine] for mine in held[live].T])
-  most = max(1, max(len(x) for board in lists for x in board))
-  member = np.full((len(lists), held.shape[1], most), width)
-  for row, board in zip(member, lists):
-    for filled, columns in zip(row, board):
-      filled[: len(columns)] = columns
-  return member
+  return Group(cards, size, holding, twin, *(strength or [None]), last - first, plain, same)
 
 
 @dataclasses.dataclass(frozen=True)
