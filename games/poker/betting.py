@@ -175,7 +175,7 @@ class Betting:
     return xp.minimum(self.highest(states) + smallest, states[:, STACK])
 
   def at(self, state: np.ndarray) -> Turn:
-    """Returns what there is to know of one `state`."""
+    """Returns the betting at one `state` as a record."""
     status, paid = int(state[STATUS]), (int(state[PAID_0]), int(state[PAID_1]))
     may_fold, may_raise, least = (
       f(state[None])[0].item() for f in (self.may_fold, self.may_raise, self.least_raise)

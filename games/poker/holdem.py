@@ -141,7 +141,7 @@ class Holdem(Game):
     return xp.concat(columns, axis=1)
 
   def bets_at(self, state: np.ndarray) -> dict[int, int]:
-    """Returns what each bet in one public `state` is to, in chips, by action, smallest first."""
+    """Returns the chips that each bet in one public `state` is to, by action, smallest first."""
     amounts = self.amounts(state[None])[0].tolist()
     bets = sorted((to, action) for action, to in enumerate(amounts, FIRST_BET) if to >= 0)
     return {action: to for to, action in bets}
