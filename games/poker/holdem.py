@@ -443,18 +443,14 @@ class Holdem(Game):
     return f"bet {slot + 1}" if slot < self.bets.num_slots else "added bet"
 
   def describe(self, history, action):
-    state = self.state_after(history)[None]
+    state = self.state_after(history)
+    turn, bets = self.rules.at(state), self.bets_at(state)
     if action >= self.first_deal:
-      sets = self.dealing.sets[int(state[0, betting.ROUND])]
-      return "deal " + self.deck.names(sets[action - self.first_deal])
-    if action == self.burn:
-      return "burn"
-    facing = bool(self.rules.may_fold(state)[0])
-    if action < FIRST_BET:
-      return "fold" if action == FOLD else ("call" if facing else "check")
-    to = self.bets_at(state[0])[action]
-    all_in = " (all-in)" if to == state[0, betting.STACK] else ""
-    return f"{'raise' if facing else 'bet'} to {to}{all_in}"
+      return "deal " + self.deck.names(self.dealing.sets[turn.round][action - self.first_deal])
+    if action in bets:
+      all_in = " (all-in)" if bets[action] == state[betting.STACK] else ""
+      return f"{'raise' if turn.may_fold else 'bet'} to {bets[action]}{all_in}"
+    return "check" if action == CALL and not turn.may_fold else self.action_name(action)
 
   def situation(self, history, show=str):
     state = self.state_after(history)

@@ -12,6 +12,7 @@ from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, orde
 from rebel_jax.networks.value import OrderedNetwork, PolicyNetwork, ValueNetwork
 from rebel_jax.training.setup import make_network, make_policy_network
 from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
+from tests.hand_pairs import pairs_on
 
 DECK = Deck("9TJQKA", "shd")
 HANDS = DECK.hole_cards(())
@@ -174,20 +175,10 @@ def test_the_order_of_leduc_is_that_of_showdowns():
   assert (np.tril(own) < 0).any()
 
 
-def pairwise(board, other, *, blockers=True):
+def pairwise(board, other, **how):
   """Returns the shares and masses of one board, pair by pair."""
-  free = [i for i, hand in enumerate(HANDS.tolist()) if not set(hand) & set(board)]
-  strength = {i: int(evaluate(DECK, np.array([[*HANDS[i], *board]], int))[0]) for i in free}
-  found = np.zeros((2, len(HANDS)))
-  for own in free:
-    won = mass = 0.0
-    for theirs in free:
-      if blockers and set(HANDS[own]) & set(HANDS[theirs]):
-        continue
-      mass += other[theirs]
-      won += other[theirs] * np.sign(strength[own] - strength[theirs])
-    found[:, own] = won / mass if mass else 0.0, mass
-  return found
+  mass, won = (table @ other for table in pairs_on(DECK, HANDS, board, **how))
+  return np.stack([won / np.where(mass > 0, mass, 1), mass])
 
 
 @pytest.mark.parametrize(
