@@ -276,13 +276,8 @@ class Holdem(Game):
   def prior(self):
     if self.ranges is not None:
       return self.ranges[:, self.kept]
-    live = ~self._blocked
+    live = ~np.isin(self.hole_cards, self.board).any(axis=1)
     return np.tile(live / live.sum(), (2, 1))
-
-  @property
-  def _blocked(self) -> np.ndarray:
-    """Says which infostates hold a card of the board: `[H]`."""
-    return (self.hole_cards[:, :, None] == np.array(self.board, int)).any(axis=(1, 2))
 
   def hands(self):
     return self.hole_cards
@@ -298,7 +293,7 @@ class Holdem(Game):
     if len(cards) != NUM_HOLE_CARDS:
       raise ValueError(f"hand={short(hand)} must be {NUM_HOLE_CARDS} cards")
     found = np.flatnonzero((self.hole_cards == cards).all(axis=1))
-    if not len(found) or self._blocked[found[0]]:
+    if not self.prior()[:, found].any():
       reason = f"blocked by the board {self.deck.names(self.board)!r}, or in neither range"
       raise ValueError(f"hand={short(hand)} is {reason}")
     return int(found[0])
