@@ -16,6 +16,11 @@ from solvers import validation
 
 Cards = tuple[int, ...]
 
+# Answers to bets that a tree lacks: `add` puts the bet in the place of the closest of the tree as a
+# share of the pot, and searches the round again, if rounds are made where play leads; `nearest`
+# takes it for the closest, `map` for one of both neighbours at random (`games.poker.map_bet`).
+OFF_TREE = ("add", "nearest", "map")
+
 
 @dataclasses.dataclass(frozen=True)
 class Fold:
