@@ -320,7 +320,8 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
   cards, size, holding, twin, *strength = sides
   plain = bool(all((x <= 1).all() for x in size))
   same = len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all())
-  return Group(cards, size, holding, twin, *(strength or [None]), last - first, plain, same)
+  found = strength[0] if strength else None
+  return Group(cards, size, holding, twin, found, last - first, plain, same)
 
 
 @dataclasses.dataclass(frozen=True)
