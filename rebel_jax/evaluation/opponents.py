@@ -20,7 +20,7 @@ class HoldemDecision(NamedTuple):
 
   rules: betting.Betting  # stacks and bets
   deck: Deck
-  turn: betting.Turn  # the betting
+  turn: betting.BettingTurn  # the betting
   held: tuple[int, ...]  # the two cards of the player to act
   board: tuple[int, ...]  # cards on the board
   to_come: int  # how many cards are still to be dealt
