@@ -11,7 +11,7 @@ import numpy as np
 
 from games.arrays import Player, checked, is_whole, short
 from games.poker import NUM_HOLE_CARDS, RANKS, SUITS, Holdem, SmallHoldem, evaluate
-from games.poker.betting import Stack, Stake, BettingTurn
+from games.poker.betting import BettingTurn, Stack, Stake
 from solvers import validation
 
 Cards = tuple[int, ...]
