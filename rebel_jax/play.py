@@ -72,7 +72,7 @@ class ChipSeat(Seat):
       cards = game.dealing.sets[int(state[betting.ROUND])][action - game.first_deal]
       self.seat.observe(chips.Deal(tuple(cards.tolist())))
     elif action != game.burn:
-      moves = {FOLD: chips.Fold(), CALL: chips.Call()}
+      moves: dict[int, chips.Move] = {FOLD: chips.Fold(), CALL: chips.Call()}
       self.seat.observe(moves.get(action) or chips.RaiseTo(game.bets_at(state)[action]))
 
   def _move(self, move: chips.Move) -> Move:
