@@ -20,7 +20,7 @@ from games import CHANCE, PADDING, PublicTree
 from games.arrays import checked
 from games.poker import Holdem, betting
 from rebel_jax.agents.dealer import Move, SearchingSeat, child_after, choices_at
-from rebel_jax.agents.range_grids import Decision
+from rebel_jax.agents.range_grids import Decision, played_to
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
@@ -36,7 +36,7 @@ from solvers.search import (
   node_beliefs,
   sample_stop,
   search_batch,
-  search_starts,
+  searched_starts,
   spread_stops,
 )
 from solvers.sweeps import join_levels, make_problem, split_levels
@@ -308,14 +308,8 @@ class Agent(SearchingSeat):
 
   def _played(self) -> np.ndarray:
     """Returns how likely the agent's moves since the root were, by infostate: `[H]`."""
-    search, node = self._found(), self._node
-    played, first = self._kept or (np.ones(search.policy.shape[1]), 0)
-    while node != first:
-      parent = int(search.tree.parent[node])
-      if search.tree.kind[parent] == self.player:
-        played = played * search.policy[node]
-      node = parent
-    return played
+    search, (before, first) = self._found(), self._kept or (1.0, 0)
+    return before * played_to(search.tree, search.policy, self.player, self._node, first)
 
   def _as_played(self, beliefs: np.ndarray) -> np.ndarray:
     """Returns beliefs `[P, H]` where play is, its own by what it played, not by a later search."""
@@ -411,8 +405,8 @@ class StreetSearcher(Searcher):
     """Searches of the first round, by the iterations that they stop at."""
     found, stage, algorithm = list[BeliefSearch](), self._stages[0], self._algorithm
     root = jnp.asarray(self.first_root, jnp.int32)[None]
-    iterates = _iterates(
-      stage, root, self._params, algorithm, self.limit(0), self._leaf_values, self._network
+    _, _, iterates = searched_starts(
+      stage, root, algorithm, self.limit(0), self._leaf_values, self._params, self._network
     )
     self._key, key = jax.random.split(self._key)
     stops = spread_stops(
@@ -485,15 +479,6 @@ def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
       pots = np.asarray(successors)[0, live, betting.PAID_0]
       waiting += [successors[0, leaf][None] for leaf in live[np.argsort(-pots, kind="stable")]]
   return found
-
-
-@functools.partial(
-  Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "network")
-)
-def _iterates(stage, roots, params, algorithm, num_iterations, leaf_values, network):
-  trees = stage.trees_at(roots)
-  features = stage.features_at(roots, trees)
-  return search_starts(trees, features, algorithm, num_iterations, leaf_values, params, network)
 
 
 @Programs

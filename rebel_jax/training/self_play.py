@@ -300,11 +300,9 @@ def sample_new_games(
   if chosen is None:
     return settings.init(subgames, jax.random.fold_in(key, len(subgames.stages))), []
   stage = subgames.stages[0]
-  trees = stage.trees_at(chosen)
-  features = stage.features_at(chosen, trees)
-  iterates = search_starts(
-    trees,
-    features,
+  trees, features, iterates = search_starts(
+    stage,
+    chosen,
     settings.algorithm,
     settings.num_iterations,
     settings.leaf_values,

@@ -35,13 +35,12 @@ class Histories(NamedTuple):
       np.add.at(sizes, self.parent[here], sizes[here])
     return sizes
 
-  def since(self, node: int, above: int | None) -> list[int]:
-    """Returns the public actions that lead from history `above` to `node`; None for the first."""
-    actions: list[int] = []
-    while node > 0 and node != above:
-      actions.append(int(self.action[node]))
-      node = int(self.parent[node])
-    return actions[::-1]
+  def path(self, node: int) -> list[int]:
+    """Returns the histories that `node` begins with, the first to itself."""
+    found = [node]
+    while found[-1] > 0:
+      found.append(int(self.parent[found[-1]]))
+    return found[::-1]
 
   def _levels(self, *, upwards: bool = False) -> Iterator[tuple[int, np.ndarray]]:
     """Yields depths from 1 on, or down to it, and which histories are there."""

@@ -25,7 +25,7 @@ from solvers import tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
-from solvers.search.starts import SearchPolicy, search_starts
+from solvers.search.starts import SearchPolicy, searched_starts
 from solvers.search.subgames import (
   FoundSubgames,
   SubgameTable,
@@ -273,7 +273,7 @@ def searching_policy(
   Raises:
     ValueError: a number is out of range.
   """
-  so_far = sample_playthroughs(
+  *_, last = sample_playthroughs(
     agent,
     params=params,
     num_playthroughs=num_playthroughs,
@@ -282,8 +282,6 @@ def searching_policy(
     unsafe=unsafe,
     progress=progress,
   )
-  for sampled in so_far:
-    last = sampled
   return average_policy(agent, last)
 
 
@@ -338,14 +336,15 @@ def sample_playthroughs(
   left = total = int(costs[0]) * max(num_playthroughs - done, 0)
   iterates = None
   if not unsafe and agent.start.depth_limited and agent.leaf_values is not None:
-    iterates = _search_start(
+    _, _, iterates = searched_starts(
       agent.start,
-      jittered(np.asarray(agent.tree.prior), jitter),
+      jnp.zeros(1, jnp.int32),
       agent.algorithm,
       num_iterations,
       agent.leaf_values,
-      agent.policy,
       params,
+      agent.policy,
+      jittered(np.asarray(agent.tree.prior), jitter)[None],
     )
 
   def stage_of(item: tuple[Frontier, np.ndarray]) -> int:
@@ -367,7 +366,7 @@ def sample_playthroughs(
       stops = spread_stops(
         start_key, count, num_iterations, agent.algorithm.averaging, agent.algorithm.head_start
       )
-      policies, believed = (x[stops] for x in iterates)
+      policies, believed = (x[0, stops] for x in (iterates.policies, iterates.believed))
       reached = _follow(agent.subgames.trees[0], frontier.reach, policies, believed)
       frontier = _descend(agent, agent.start, reached, frontier, children, sums)
       left -= int(costs[0] * count - costs[frontier.root].sum())
@@ -438,20 +437,6 @@ def _own_reach(tree, beliefs, policy, reach):
 def _leaf_beliefs(tree, beliefs, policy):
   """Returns the PBS at each of one subgame's leaves under a policy, `[L, P, H]`."""
   return beliefs_at_leaves(make_problem(tree, beliefs), policy)
-
-
-@functools.partial(
-  Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
-)
-def _search_start(
-  stage: SubgameTable, beliefs, algorithm, num_iterations, leaf_values, policy, params
-):
-  """Searches the start of the game once for all playthroughs."""
-  first = jnp.zeros(1, jnp.int32)
-  trees = dataclasses.replace(stage.trees_at(first), prior=beliefs[None])
-  features = stage.features_at(first, trees)
-  found = search_starts(trees, features, algorithm, num_iterations, leaf_values, params, policy)
-  return found.policies[0], found.believed[0]
 
 
 @Programs
@@ -531,11 +516,9 @@ def _places(stage: SubgameTable, rows, nodes, children) -> np.ndarray:
   action = np.asarray(stage.trees.action)[rows]
   places = np.full(parent.shape, -1)
   places[:, 0] = nodes
-  every = np.arange(len(nodes))
   for i in range(1, parent.shape[1]):
-    exists = parent[:, i] >= 0
-    above = places[every, np.maximum(parent[:, i], 0)]
-    places[:, i] = np.where(exists, children[above, action[:, i]], -1)
+    above = places[np.arange(len(nodes)), parent[:, i]]
+    places[:, i] = np.where(parent[:, i] >= 0, children[above, action[:, i]], -1)
   return places
 
 

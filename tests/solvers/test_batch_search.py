@@ -8,7 +8,7 @@ import pytest
 import games
 import solvers
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
-from solvers.search.starts import explore, leaf_probabilities, search_starts
+from solvers.search.starts import explore, leaf_probabilities, searched_starts
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
@@ -160,8 +160,8 @@ def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
   table = stack_subgames(find_subgames(games.make("liars_dice", num_dice=1, num_faces=2), depth=1))
   tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
   params = make_params(tree)
-  iterates = jax.jit(search_starts, static_argnums=(2, 3, 4))(
-    table.trees_at(np.zeros(1, int)), None, algorithm, ITERATIONS, row_values, params
+  _, _, iterates = searched_starts(
+    table, np.zeros(1, int), algorithm, ITERATIONS, row_values, params
   )
   iterates = jax.tree.map(lambda x: x[0], iterates)
   assert iterates.policies.shape[0] == ITERATIONS // 2

@@ -201,20 +201,15 @@ def search_each(
     about, keys, active: `[B, ...]` decisions, a key for each, and whether it is searched.
     how: settings and network; `rounds` of each search, and the network's `params`.
   """
-  pieces, rows, found = tuning.pieces().searches, (about, keys), None
-  for search, here in ground.kinds(about.start.root.state):
 
-    def each(row: tuple[Any, Any], search: Any = search) -> Found:
-      return search(*row, how=how, rounds=rounds, params=params)
+  def of_kind(search: Any, here: jax.Array) -> Found:
+    """Returns the results of the searches that are `here`, zeros elsewhere."""
+    each = jax.vmap(functools.partial(search, how=how, rounds=rounds, params=params))
+    wanted, pieces = active & here, tuning.pieces().searches
+    return only_wanted(lambda rows: each(*rows), (about, keys), wanted, pieces, len(active))
 
-    new = only_wanted(jax.vmap(each), rows, active & here, pieces, len(active))
-    if found is not None:
-      new = jax.tree.map(
-        lambda x, y, here=here: jnp.where(here.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, found
-      )
-    found = new
-  assert found is not None
-  return found
+  found = [of_kind(*x) for x in ground.kinds(about.start.root.state)]
+  return jax.tree.map(lambda *x: functools.reduce(jnp.add, x), *found)
 
 
 def next_starts(
