@@ -127,7 +127,10 @@ class Evaluator(Measures):
           yield Measurement(row, course)
       if number is not None:
         course.append((number, value))
-        row = _of_trajectories([x for _, x in course]) | of_each
+        values = [x for _, x in course]
+        spread = float(np.std(values, ddof=1)) if number > 1 else None  # of one trajectory
+        row = {"exploitability": float(np.mean(values)), "exploitability_spread": spread}
+        row |= {"trajectories": number} | of_each
         yield Measurement(row, course)
     if self._unsafe:
       average = self.exploitability(
@@ -180,13 +183,6 @@ class Evaluator(Measures):
     for sampled in so_far:
       policy = jnp.asarray(average_policy(self.agent, sampled))
       yield sampled, float(solvers.exploitability(self.agent.tree, policy))
-
-
-def _of_trajectories(values: list[float]) -> dict[str, Any]:
-  """Returns the mean of trajectories' exploitabilities, and the standard deviation of one."""
-  spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-  mean = float(np.mean(values))
-  return {"exploitability": mean, "exploitability_spread": spread, "trajectories": len(values)}
 
 
 class KeptPlaythroughs:

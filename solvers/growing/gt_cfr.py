@@ -234,11 +234,8 @@ def gt_cfr(
   if searcher is not None and validation.is_concrete(searcher):
     validation.check_player(np.asarray(searcher)[()], "searcher")
   on_tree = isinstance(rules, PublicTree)
-  foreign: dict[str, Any] = {
-    "possible": possible,
-    "path": path or None if isinstance(path, Sequence) else path,
-  }
-  foreign |= {"capacity": capacity}
+  way = path or None if isinstance(path, Sequence) else path
+  foreign: dict[str, Any] = {"possible": possible, "path": way, "capacity": capacity}
   if not on_tree:
     check_is_game(rules)
     foreign = {"nodes": nodes, "leaf_values": leaf_values, "current": current}

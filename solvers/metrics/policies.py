@@ -104,7 +104,7 @@ def _by_rows(measure: Callable[..., Any], **arguments: Any) -> Programs:
     policy, beliefs = (jnp.asarray(x, tree.dtype) for x in (policy, beliefs))
     firsts = tree.prior, policy, beliefs, None if lock is None else lock.least
     axes = tuple(0 if x is not None and x.ndim == 3 else None for x in firsts)
-    own = functools.partial(one, **static)
+    own: Any = functools.partial(one, **static)
     return (jax.vmap(own, axes) if 0 in axes else own)(tree, policy, beliefs, lock)
 
   return Programs(mapped, **arguments)

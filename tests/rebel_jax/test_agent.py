@@ -150,13 +150,3 @@ def test_mistakes_are_named():
   agent.start(1, 0)
   assert "player=1 is not to move here, player 0 is" in sentence_of(agent.act)
   assert "action=9 is not legal here" in sentence_of(agent.observe, 9)
-
-
-@pytest.mark.parametrize(("algorithm", "same"), [("linear_cfr", True), ("linear_cfr_avg", False)])
-def test_searches_go_on_from_the_beliefs_that_the_algorithm_asks_for(algorithm, same):
-  searcher = Searcher(untrained("kuhn_poker"), iterations=64, algorithm=algorithm)
-  (search,) = searcher.search([0], np.asarray(searcher.game.prior())[None])
-  here = search.tree.leaf_actor != games.PADDING
-  of_iterate = search.beliefs[search.tree.leaf_nodes][here]
-  assert np.allclose(search.leaf_beliefs[here], of_iterate, atol=1e-6) == same
-  np.testing.assert_allclose(search.leaf_beliefs[here].sum(axis=-1), 1.0, atol=1e-5)

@@ -34,11 +34,6 @@ def make_params(tree, seed=0):
   }
 
 
-def random_root_beliefs(rng, tree):
-  weights = rng.exponential(size=np.shape(tree.prior)) * (np.asarray(tree.prior) > 0)
-  return (weights / weights.sum(axis=1, keepdims=True)).astype(tree.dtype)
-
-
 def setting(name):
   """Returns subgames, which of them are searched, and these stacked."""
   parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
@@ -64,7 +59,8 @@ def test_packed_search_equals_solving_one_by_one(name, algorithm, x64):
   rng = np.random.default_rng(1)
   params = make_params(subgames.trees[0])
   roots = np.array([2, 0, 1, 3, 0])
-  beliefs = np.stack([random_root_beliefs(rng, subgames.trees[entries[i]]) for i in roots])
+  possible = [harness.root_possible(subgames.trees[entries[i]]) for i in roots]
+  beliefs = np.stack([harness.random_beliefs(rng, x, num_zeros=0) for x in possible])
   result = jax.jit(
     search_batch, static_argnames=("algorithm", "leaf_values", "num_rows")
   )(

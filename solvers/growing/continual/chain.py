@@ -73,10 +73,9 @@ def follow_action(rules: Game, here: PublicState, action: Any) -> PublicState:
 
 def alone(rules: Game, here: PublicState, beliefs: jax.Array) -> ChainStart:
   """Returns the start of a search from a public belief state itself, without promises."""
-  none = None
-  if rules.num_infostates > 1:
-    none = Promises.none(beliefs.shape[-1], beliefs.dtype)
-  return ChainStart(here, jnp.full(longest_wait(rules), -1, jnp.int32), beliefs, none)
+  hides = rules.num_infostates > 1
+  promises = Promises.none(beliefs.shape[-1], beliefs.dtype) if hides else None
+  return ChainStart(here, jnp.full(longest_wait(rules), -1, jnp.int32), beliefs, promises)
 
 
 def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
@@ -334,7 +333,6 @@ def _past_chance(rules: Game, standing: Standing, key: jax.Array) -> Standing:
     )
     return _take(rules, standing, chosen), key
 
-  def at_chance(carry):
-    return one(rules.actor, carry[0].here.state) == CHANCE
-
-  return lax.while_loop(at_chance, step, (standing, key))[0]
+  return lax.while_loop(
+    lambda carry: one(rules.actor, carry[0].here.state) == CHANCE, step, (standing, key)
+  )[0]

@@ -4,6 +4,7 @@
 # is exact (Player of Games, section B.1): its searches depend on what it saw alone, so that all
 # of them can be made beforehand, those further down the tree after those above.
 
+import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -81,10 +82,7 @@ class TreeGround(Ground):
     return sum(level.num_inner for level in self.tree.structure.levels)
 
   def nothing(self) -> Left:
-    tree = self.tree
-    rows = jnp.zeros((2, tree.num_nodes, tree.num_infostates), tree.dtype)
-    known, none = jnp.zeros((2, tree.num_nodes), bool), jnp.full((), -1, jnp.int32)
-    return Left(none, beginning(self.rules), None, rows, rows, known)
+    return _nothing(self.rules, self.tree.num_nodes, None, self.tree.dtype)
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
     if self.parts is None:
@@ -124,6 +122,13 @@ class TreeGround(Ground):
     return _found(row, grown, current, None, asked)
 
 
+def _nothing(rules: Game, number: int, child: jax.Array | None, dtype: Any) -> Left:
+  """Returns the empty result of a search in a `number` of places."""
+  rows = jnp.zeros((2, number, rules.num_infostates), dtype)
+  none, known = jnp.full((), -1, jnp.int32), jnp.zeros((2, number), bool)
+  return Left(none, beginning(rules), child, rows, rows, known)
+
+
 def _found(
   row: ChainSearch, grown: Grown, place: jax.Array, child: jax.Array | None, asked: Asked
 ) -> Found:
@@ -154,11 +159,8 @@ class RulesGround(Ground):
     return cls(rules, most_nodes(rules, search, longest_wait(rules)))
 
   def nothing(self) -> Left:
-    rules = self.rules
-    rows = jnp.zeros((2, self.capacity, rules.num_infostates), jnp.result_type(float))
-    child = jnp.full((self.capacity, rules.num_actions), -1, jnp.int32)
-    none = jnp.full((), -1, jnp.int32)
-    return Left(none, beginning(rules), child, rows, rows, jnp.zeros((2, self.capacity), bool))
+    child = jnp.full((self.capacity, self.rules.num_actions), -1, jnp.int32)
+    return _nothing(self.rules, self.capacity, child, float)
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     (root, path, beliefs, promises), rules = row.start, self.rules
@@ -309,16 +311,13 @@ def history_policies(
   seeds = validation.check_places("seeds", seeds, validation.MAX_COUNT).tolist()
   sizes, how = histories.sizes, How(search.of_any_length(), network)
   decisions = np.flatnonzero(histories.kind < CHANCE)
-  above = {node: _last_decision(histories, node, chain) for node in decisions.tolist()}
-  below: dict[int, list[int]] = {}
-  for node, before in above.items():
-    if before is not None:
-      below.setdefault(before, []).append(node)
-  first = [node for node, before in above.items() if before is None]
+  below = collections.defaultdict[int | None, list[int]](list)
+  for node in decisions.tolist():
+    below[_last_decision(histories, node, chain)].append(node)
   ground = ground_of(1)
   nothing = jax.tree.map(lambda x: jnp.asarray(x)[None], ground.nothing())
-  begun = _starts(ground, histories, nothing, [(0, node, None) for node in first])
-  waiting = {(node, i): begun[0, node] for node in first for i in range(len(seeds))}
+  begun = _starts(ground, histories, nothing, [(0, node, None) for node in below[None]])
+  waiting = {(node, i): begun[0, node] for node in below[None] for i in range(len(seeds))}
   policies = np.zeros((len(seeds), *histories.moves.shape), nothing.reach.dtype)
   search_some = _search_some[work_on_trees()]
   done, total = 0, len(decisions) * len(seeds)
@@ -346,12 +345,12 @@ def history_policies(
           params=params,
         )
         policy = np.asarray(found.policy)
-        jobs_below = [(r, n, s) for r, (s, _) in enumerate(some) for n in below.get(s, ())]
+        jobs_below = [(r, n, s) for r, (s, _) in enumerate(some) for n in below[s]]
         starts = _starts(ground, histories, found.left, jobs_below)
         for row, (node, i) in enumerate(some):
           policies[i, node] = policy[row]
           del waiting[node, i]
-          waiting |= {(n, i): starts[row, n] for n in below.get(node, ())}
+          waiting |= {(n, i): starts[row, n] for n in below[node]}
         done += len(some)
         if progress is not None:
           progress(done, total)
@@ -372,11 +371,11 @@ def _starts(
       path = histories.path(node)
       actions = histories.action[path[1 + path.index(above or 0) :]]
       since[row, : len(actions)] = actions[:longest]
-    rows = np.array([row for row, _, _ in filled])
-    nodes = np.array([node for _, node, _ in filled])
+    rows, nodes = np.array([job[:2] for job in filled]).T
     here = PublicState(histories.state[nodes], histories.possible[nodes])
-    starts = _next_starts(ground, left, rows, here, since, histories.kind[nodes])
-    starts = jax.tree.map(np.asarray, starts)
+    starts = jax.tree.map(
+      np.asarray, _next_starts(ground, left, rows, here, since, histories.kind[nodes])
+    )
     for i, (row, node, _) in enumerate(some):
       found[row, node] = jax.tree.map(lambda x, i=i: x[i], starts)
   return found
