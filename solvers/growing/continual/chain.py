@@ -14,6 +14,7 @@ from solvers.algorithms.wrappers import Promises
 from solvers.growing.gt_cfr import Asked
 from solvers.growing.simulate import sample_index
 from solvers.growing.states import GTCFR, StateFunction, only_wanted
+from solvers.leaf_values import normalise_beliefs
 
 
 class PublicState(NamedTuple):
@@ -109,10 +110,8 @@ def next_start(
   (root, place, _), path = lax.scan(
     follow, (here, place.astype(child.dtype), left.current >= 0), since
   )
-  possible, reach = root.possible.astype(dtype), left.reach[:, place]
-  uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
-  totals = reach.sum(axis=1, keepdims=True)
-  ranges = jnp.where(totals > 0, reach / jnp.where(totals > 0, totals, 1.0), uniform)
+  reach = left.reach[:, place]
+  ranges, uniform = (normalise_beliefs(x, root.possible) for x in (reach, jnp.zeros_like(reach)))
   searcher = jnp.asarray(searcher, jnp.int32)
   is_opponent = jnp.arange(2, dtype=jnp.int32)[:, None] == 1 - searcher
   worth = left.values[1 - searcher, place]

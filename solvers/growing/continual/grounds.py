@@ -37,6 +37,7 @@ from solvers.growing.gt_cfr import Asked, Grown, grow
 from solvers.growing.insertion.tree import ByRules, most_nodes
 from solvers.growing.marked import OnTree
 from solvers.growing.states import GTCFR, StateFunction
+from solvers.leaf_values import normalise_beliefs
 from solvers.metrics.histories import Histories, public_histories
 from solvers.resolving import Placer
 from solvers.xla import Programs, work_on_trees
@@ -168,15 +169,9 @@ class RulesGround(Ground):
     grown = grow(start, key, params, rounds, how.search, network=how.network)
     tree, asked = grown.tree, grown.asked
     here = PublicState(tree.state[asked.here], tree.possible[asked.here])
-    asked = asked._replace(here=here, beliefs=_allowed(asked.beliefs, here.possible))
+    believed = normalise_beliefs(jnp.where(here.possible, asked.beliefs, 0.0), here.possible)
+    asked = asked._replace(here=here, beliefs=believed)
     return _found(row, grown, grown.current.astype(jnp.int32), tree.child, asked)
-
-
-def _allowed(beliefs: jax.Array, possible: jax.Array) -> jax.Array:
-  """Returns beliefs `[P, H]` in what is possible alone; uniform there where they were in none."""
-  kept = jnp.where(possible, beliefs, 0.0)
-  kept = jnp.where(kept.sum(axis=1, keepdims=True) > 0, kept, possible.astype(kept.dtype))
-  return kept / jnp.maximum(kept.sum(axis=1, keepdims=True), jnp.finfo(beliefs.dtype).tiny)
 
 
 @checked
