@@ -89,7 +89,7 @@ class ChipSeat(Seat):
     return self._move(self.seat.act())
 
   def choices(self) -> dict[Move, float]:
-    if self.seat.lost or self.seat.table.actor != self.player:
+    if self.seat.lost or self.seat.table.turn.actor != self.player:
       return {}
     found = self.agent.choices()
     return {self._move(self.seat.at_table(move.action)): p for move, p in found.items()}

@@ -425,14 +425,14 @@ def test_ends_in_cpp_are_those_of_xla(board, ranges, player):
   random = np.random.default_rng(0)
   shows, folds = random.normal(size=(2, 2, 21)).astype(np.float32)
   reach = random.random((2, 21, group.boards, group.width(1 - player)), np.float32)
-  reach *= group.final.strength[1 - player] >= 0
+  reach *= group.strength[1 - player] >= 0
 
   @jax.jit
   def values(prepared, *given):
     return jax.vmap(lambda *x: ends.end_values(prepared, x[0], player, *x[1:]))(reach, *given)
 
   def gap(prepared, *given):
-    live = group.final.strength[player] >= 0
+    live = group.strength[player] >= 0
     return np.abs((values(prepared, *given) - values(dense, *given)) * live).max()
 
   for given in ((shows, folds), (shows[:, :4], folds[:, :17]), (shows, None), (None, folds)):
@@ -501,4 +501,4 @@ def test_rivers_of_a_spot_share_shapes():
       found.add(str(jax.tree.map(np.shape, wide)))
       # Its own columns stay in front (`rebel_jax.spots.study`).
       assert all((x == np.arange(len(x))).all() for x in columns[0])
-  assert [len(found) for found in shapes] == [15, 13, 2]  # as they are, with four digits, coarse
+  assert [len(found) for found in shapes] == [15, 12, 2]  # as they are, with four digits, coarse
