@@ -75,8 +75,9 @@ def own_range(tree: PublicTree, policy: Array, node: int, beliefs: Array) -> np.
   if not 0 <= node < tree.num_nodes or tree.kind[node] not in (0, 1):
     raise ValueError(f"node={node} must be one where a player moves")
   player = int(tree.kind[node])
+  # What the other's hands block is left out.
   reach = np.asarray(beliefs[player]) * played_to(tree, np.asarray(policy, float), player, node)
-  if tree.possible is not None:  # what the other's hands block is left out
+  if tree.possible is not None:
     reach *= np.asarray(tree.possible)[node, player]
   if reach.sum() <= 0:
     raise ValueError(f"node={node} is never reached by player {player}; it has no range there")

@@ -91,15 +91,15 @@ def measure(
     return programs[work](tree, policy, beliefs, lock, **static)
 
 
-def _by_rows(measure: Callable[..., Any], **arguments: Any) -> Programs:
+def _by_rows(function: Callable[..., Any], **arguments: Any) -> Programs:
   """Returns programs of a tree, a policy, beliefs and a lock, over rows where one has them."""
-  # `measure` is of a problem and a policy by level.
+  # The function is of a problem and a policy by level.
 
   def one(tree, policy, beliefs, lock, **static):
     problem = make_problem(tree, beliefs, lock=lock)
-    return measure(problem, problem.split(policy), **static)
+    return function(problem, problem.split(policy), **static)
 
-  @functools.wraps(measure)
+  @functools.wraps(function)
   def mapped(tree, policy, beliefs, lock, **static):
     policy, beliefs = (jnp.asarray(x, tree.dtype) for x in (policy, beliefs))
     firsts = tree.prior, policy, beliefs, None if lock is None else lock.least
