@@ -38,7 +38,7 @@ from solvers.growing.insertion.tree import ByRules, most_nodes
 from solvers.growing.marked import OnTree
 from solvers.growing.states import GTCFR, StateFunction
 from solvers.leaf_values import normalise_beliefs
-from solvers.metrics.histories import Histories, public_histories
+from solvers.metrics.histories import Histories, public_histories, subtree_sizes
 from solvers.resolving import Placer
 from solvers.xla import Programs, work_on_trees
 
@@ -213,10 +213,7 @@ def tree_ground(game: Game, tree: PublicTree, *, share: float = _SHARE) -> TreeG
 def _part_roots(tree: PublicTree, share: float) -> list[int]:
   """Returns the roots of the largest subtrees that are small enough, those of ends left out."""
   parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
-  sizes = np.ones(tree.num_nodes, int)
-  for node in range(tree.num_nodes - 1, 0, -1):
-    sizes[parent[node]] += sizes[node]
-  small = sizes <= share * tree.num_nodes
+  small = subtree_sizes(parent) <= share * tree.num_nodes
   first = small & ~small[np.maximum(parent, 0)]
   return np.flatnonzero(first & (kind <= CHANCE) & (parent >= 0)).tolist()
 
@@ -294,7 +291,7 @@ def history_policies(
   """
   grounds: list[Any] = [jax.device_put(ground)]
   if ground is None:
-    most = min(RulesGround.of(histories.game, search).capacity, int(histories.sizes[0]))
+    most = min(RulesGround.of(histories.game, search).capacity, len(histories.kind))
     grounds = [RulesGround(histories.game, x) for x in _ROOM if 2 * x < most]
     grounds.append(RulesGround(histories.game, most))
 
@@ -304,7 +301,7 @@ def history_policies(
 
   batch_size = batch_size or tuning.pieces().chains
   seeds = validation.check_places("seeds", seeds, validation.MAX_COUNT).tolist()
-  sizes, how = histories.sizes, How(search.of_any_length(), network)
+  sizes, how = subtree_sizes(histories.parent), How(search.of_any_length(), network)
   decisions = np.flatnonzero(histories.kind < CHANCE)
   below = collections.defaultdict[int | None, list[int]](list)
   for node in decisions.tolist():
