@@ -13,6 +13,7 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import ConfigError, in_config_errors
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent
 from rebel_jax.tables.chips import (
+  OFF_TREE,
   Call,
   Cards,
   Deal,
@@ -117,12 +118,6 @@ def seat_agent(
   elif how == "add":
     raise ConfigError(f"off_tree='add' is not for run={name!r}, whose trees are written out")
   return TreePlayer(game, searcher.agent(seed=seed), off_tree=how, seed=seed)
-
-
-# Answers to bets that a tree lacks: `add` puts the bet in the place of the closest of the tree as a
-# share of the pot, and searches the round again, if rounds are made where play leads; `nearest`
-# takes it for the closest, `map` for one of both neighbours at random (`games.poker.map_bet`).
-OFF_TREE = ("add", "nearest", "map")
 
 
 class TreePlayer(Seated):
