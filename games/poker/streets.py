@@ -76,33 +76,6 @@ def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
   return Fresh(stacks, pot, bets, "board" in how)
 
 
-def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
-  """Draws hands' first public states, of what is `Holdem.fresh`: `[number, S]`; consumes `key`."""
-  fresh, keys = game.fresh, jax.random.split(key, 5)
-  drawn: list[tuple[Any, jax.Array]] = []  # columns, and what is new in them
-  if fresh.pot is not None:
-    half = jax.random.randint(keys[0], (number, 1), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
-    drawn.append((np.array([betting.PAID_0, betting.PAID_1, betting.START]), half))
-  if fresh.stack is not None:
-    least, most = fresh.stack
-    drawn.append((betting.STACK, jax.random.randint(keys[1], (number,), least, most + 1)))
-  if fresh.board:
-    order = jax.vmap(lambda k: jax.random.permutation(k, game.deck.num_cards))
-    board = jnp.sort(order(jax.random.split(keys[2], number))[:, : len(game.board)], axis=1)
-    drawn.append((betting.NUM_COLUMNS + np.arange(len(game.board)), board))
-  if fresh.bets is not None:
-    sizes = np.asarray(game.bets.thousandths.reshape(-1), np.int32)
-    most = round(1000 * fresh.bets)
-    moved = sizes + jax.random.randint(keys[3], (number, len(sizes)), -most, most + 1)
-    drawn.append((game.size_columns, jnp.where(sizes > 0, jnp.maximum(moved, 10), 0)))
-  if game.flops is not None:
-    drawn.append((-1, jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)))
-  states = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (number, 1))
-  for columns, rows in drawn:
-    states = states.at[:, columns].set(rows.astype(states.dtype))
-  return states
-
-
 def size_columns_at(game: Any, state: np.ndarray) -> dict[int, int]:
   """Returns the columns of `state` `[S]` with the fresh bet sizes of its decision, by slot."""
   row = int(game.bets.row(*state[[betting.ACTOR, betting.ROUND, betting.RAISES]]))
@@ -144,7 +117,8 @@ class Streets:
     for number in range(rounds + 1):
       shapes = [self._betting(number)]
       if number < rounds:
-        shapes.append(self._deal(number))
+        dealt = [(action, Node(LEAF)) for action in self._outcomes(number)]
+        shapes.append(Node(CHANCE, children=dealt))
       for template in map(make_template, shapes):
         if template not in templates[1:]:
           templates.append(template)
@@ -163,8 +137,30 @@ class Streets:
     return self.game.fresh == FIXED and self.game.flops is None
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
-    """Returns public states that games start in: `[number, S]`; `key` is consumed."""
-    return draw_states(self.game, key, number)
+    """Draws hands' first public states, by `Holdem.fresh`: `[number, S]`; `key` is consumed."""
+    game, fresh, keys = self.game, self.game.fresh, jax.random.split(key, 5)
+    drawn: list[tuple[Any, jax.Array]] = []  # columns, and what is new in them
+    if fresh.pot is not None:
+      half = jax.random.randint(keys[0], (number, 1), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
+      drawn.append((np.array([betting.PAID_0, betting.PAID_1, betting.START]), half))
+    if fresh.stack is not None:
+      least, most = fresh.stack
+      drawn.append((betting.STACK, jax.random.randint(keys[1], (number,), least, most + 1)))
+    if fresh.board:
+      order = jax.vmap(lambda k: jax.random.permutation(k, game.deck.num_cards))
+      board = jnp.sort(order(jax.random.split(keys[2], number))[:, : len(game.board)], axis=1)
+      drawn.append((betting.NUM_COLUMNS + np.arange(len(game.board)), board))
+    if fresh.bets is not None:
+      sizes = np.asarray(game.bets.thousandths.reshape(-1), np.int32)
+      most = round(1000 * fresh.bets)
+      moved = sizes + jax.random.randint(keys[3], (number, len(sizes)), -most, most + 1)
+      drawn.append((game.size_columns, jnp.where(sizes > 0, jnp.maximum(moved, 10), 0)))
+    if game.flops is not None:
+      drawn.append((-1, jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)))
+    states = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (number, 1))
+    for columns, rows in drawn:
+      states = states.at[:, columns].set(rows.astype(states.dtype))
+    return states
 
   def stage_template(self, number: int) -> int:
     """Returns which template the betting of a round has."""
@@ -232,10 +228,6 @@ class Streets:
     return HoleCards(game.hole_cards, strengths).columns(dealt)
 
   # Shapes.
-
-  def _deal(self, number: int) -> Node:
-    """Returns one deal, and what follows it as leaves."""
-    return Node(CHANCE, children=[(action, Node(LEAF)) for action in self._outcomes(number)])
 
   def _outcomes(self, number: int) -> list[int]:
     """Returns the actions of a deal, -1 for those that are drawn."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from games.arrays import Player, checked, is_whole, short
-from games.poker import NUM_HOLE_CARDS, RANKS, SUITS, BetSizes, Betting, Deck, Holdem, evaluate
+from games.poker import NUM_HOLE_CARDS, RANKS, SUITS, Holdem, SmallHoldem, evaluate
 from games.poker.betting import Stack, Stake, Turn
 from solvers import validation
 
@@ -92,9 +92,8 @@ def make_rules(
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):
     deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
-  rules = Betting.with_blinds((stack, stack), (small_blind, big_blind), big_blind, (0, 1))
-  deck, sizes = Deck(str(ranks), suits), BetSizes.parse("a")  # of trees; tables take any bet
-  return Holdem(deck=deck, deals=tuple(deals), rules=rules, bets=sizes)
+  blinds, bets = (small_blind, big_blind), "a"  # of trees; tables take any bet
+  return SmallHoldem(str(ranks), suits, tuple(deals), blinds, stack, big_blind, (0, 1), bets)
 
 
 class ChipTable:
