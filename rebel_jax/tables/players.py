@@ -37,9 +37,8 @@ class SimpleSeat(Seated):
     self._wish = opponent(name).wish
 
   def act(self) -> Move:
-    rules, board, held = self.rules, self.table.board, self.table.hole_cards[self.seat]
-    to_come = sum(rules.deals) - len(board)
-    here = HoldemDecision(rules.rules, rules.deck, self.table.turn, held or (), board, to_come)
+    held = self.table.hole_cards[self.seat] or ()
+    here = HoldemDecision(self.rules, self.table.turn, held, self.table.board)
     wish = self._wish(here, self.rng)
     if isinstance(wish, int):
       return RaiseTo(wish)
