@@ -33,7 +33,7 @@ Stake = Annotated[int, (0, MAX_CHIPS)]
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
 
 
-class Turn(NamedTuple):
+class BettingTurn(NamedTuple):
   """The betting at one state, for a player or a program to read."""
 
   round: int  # from 0
@@ -172,13 +172,13 @@ class Betting:
     smallest = xp.maximum(states[:, LAST_RAISE], self.big_blind)
     return xp.minimum(self.highest(states) + smallest, states[:, STACK])
 
-  def at(self, state: np.ndarray) -> Turn:
+  def at(self, state: np.ndarray) -> BettingTurn:
     """Returns the betting at one `state` as a record."""
     status, paid = int(state[STATUS]), (int(state[PAID_0]), int(state[PAID_1]))
     may_fold, may_raise, least = (
       f(state[None])[0].item() for f in (self.may_fold, self.may_raise, self.least_raise)
     )
-    return Turn(
+    return BettingTurn(
       round=int(state[ROUND]),
       actor=int(state[ACTOR]) if status == GOING_ON else None,
       folded={FOLDED_0: 0, FOLDED_1: 1}.get(status),

@@ -115,7 +115,8 @@ class Streets:
     templates: list[Template] = []
     of_stage: list[int] = []
     for number in range(rounds + 1):
-      shapes = [self._betting(number)]
+      first = game.rules.first_to_act
+      shapes = [self._decision(number, first[min(number, len(first) - 1)])]
       if number < rounds:
         dealt = [(action, Node(LEAF)) for action in self._outcomes(number)]
         shapes.append(Node(CHANCE, children=dealt))
@@ -255,36 +256,26 @@ class Streets:
 
     return node(0, 0)
 
-  def _betting(self, number: int) -> Node:
-    rules = self.game.rules
-    actor = rules.first_to_act[min(number, len(rules.first_to_act) - 1)]
-    facing = number == 0 and rules.paid[0] != rules.paid[1]
-    return self._decision(number, actor, facing=facing, raises=0, acted=False, all_in=False)
-
   def _decision(
-    self, number: int, actor: int, *, facing: bool, raises: int, acted: bool, all_in: bool
+    self, number: int, actor: int, raises: int = 0, acted: bool = False, all_in: bool = False
   ) -> Node:
     """Returns the tree below a decision of round `number`."""
-    node = Node(actor)
-    if facing:
+    node, paid = Node(actor), self.game.rules.paid
+    if raises or (number == 0 and not acted and paid[0] != paid[1]):
       node.children.append((FOLD, Node(TERMINAL, _FOLD_TABLE)))
     called = Node(LEAF)  # after the end of the round
     if not (acted or all_in):
-      called = self._decision(
-        number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False
-      )
+      called = self._decision(number, 1 - actor, raises, acted=True)
     elif number == len(self.game.deals):
       called = Node(TERMINAL, _SHOWDOWN_TABLE)
     node.children.append((CALL, called))
     if all_in:
       return node
     bets = self.game.bets
-    go_on = functools.partial(
-      self._decision, number, 1 - actor, facing=True, raises=raises + 1, acted=True
-    )
+    go_on = functools.partial(self._decision, number, 1 - actor, raises + 1, acted=True)
     if raises < self.sized_raises:
       for slot in self._slots(number, actor, raises):
-        node.children.append((FIRST_BET + slot, go_on(all_in=False)))
+        node.children.append((FIRST_BET + slot, go_on()))
     if bets.max_raises is None or raises < bets.max_raises:
       node.children.append((FIRST_BET + bets.num_slots, go_on(all_in=True)))
     return node

@@ -174,8 +174,8 @@ def test_control_another_policy_than_the_one_played(name, kind):
 @pytest.mark.parametrize(("name", "kind"), [("leduc", "exact"), WITHOUT_A_TREE])
 def test_control_chance_that_forgets_the_cards_that_are_held(name, kind):
   def change(record, node, told):
-    moves = []
-    for move in record.moves:
+    moves = [record.moves[0]]  # the deal
+    for move in record.moves[1:]:
       # Chance's moves are those that a hand can block.
       of_chance = (move.weights[move.taken] == 0).any()
       weights = np.full_like(move.weights, 1 / len(move.weights)) if of_chance else move.weights
