@@ -89,7 +89,7 @@ class Options(Spot):
 
 def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
   """Returns the spot that the options name, loaded or solved; a signal ends the solve early."""
-  checks = {"output": check_output, "picture": files.check_picture, "table": check_table}
+  checks: Any = {"output": check_output, "picture": files.check_picture, "table": check_table}
   written = {x: getattr(options, x) for x in checks if getattr(options, x) is not None}
   if len({Path(x).absolute() for x in written.values()}) < len(written):
     raise allowed.ConfigError("output, picture and table must be different files")
@@ -231,9 +231,10 @@ def open_explorer(study: Study, options: Options) -> None:
 
   def again(spot: Spot | SolvedSpot, progress) -> Study:
     began, how = time.monotonic(), how_of(options)
-    if begun := isinstance(spot, SolvedSpot):
+    named = spot if isinstance(spot, Spot) else spot.spot
+    if isinstance(spot, SolvedSpot):
       how["target"] = spot.percent / 2
-    check_fits(spot.spot if begun else spot, options.memory, options.half_tables, begun)
+    check_fits(named, options.memory, options.half_tables, named is not spot)
     look = lambda *seen: progress(*seen) or is_late(options, began)  # noqa: E731
     return Study(solve(spot, progress=look, **how))
 
