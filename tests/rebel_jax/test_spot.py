@@ -216,6 +216,7 @@ def test_the_command_starts_without_what_networks_need():
 assert {{*rebel_jax.__all__}} <= {{*dir(rebel_jax)}}
 print({loaded})
 from rebel_jax import *
+import rebel_jax.training.setup
 print({loaded})"""
   assert python(program).splitlines() == ["[]", "['chex', 'flax', 'optax']"]
 
