@@ -15,7 +15,7 @@ from rebel_jax.training.self_play import Lanes, SelfPlay
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
 from solvers import tuning
 from solvers.validation import is_concrete
-from solvers.xla import Programs, Work
+from solvers.xla import Programs, Work, options_for
 
 DEVICES = "devices"
 MOST_STEPS = 256  # of one call of `Trainer.run`
@@ -163,7 +163,11 @@ def shardings(state: TrainState, mesh: Mesh) -> TrainState:
 def _compile_init(trainer: Trainer, mesh: Mesh):
   # A compiled program puts each array where it belongs, also on the devices of other processes.
   where = TrainState._make(NamedSharding(mesh, spec) for spec in specs())
-  return jax.jit(functools.partial(_init, trainer, mesh.devices.size), out_shardings=where)
+  return jax.jit(
+    functools.partial(_init, trainer, mesh.devices.size),
+    out_shardings=where,
+    compiler_options=options_for(Work.ONCE if tuning.on_cpu() else Work.PLAIN),
+  )
 
 
 def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> TrainState:

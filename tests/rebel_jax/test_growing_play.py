@@ -52,13 +52,19 @@ def test_the_command_measures_what_the_run_did(kind, capsys):
   assert len(found["course"]) == final["seeds"]
 
 
-def test_other_searches_are_other_agents(capsys):
-  others = ["--mix", "0", "--at-once", "--seeds", "2", "--json"]
-  assert evaluate.main([str(of("growing")), *others]) == 0
-  unsafe = json.loads(capsys.readouterr().out)
-  assert (unsafe["mix"], unsafe["alternating"], unsafe["seeds"]) == (0, False, 2)
-  known = rows(of("growing"))[-1]["exploitability_mean"]
-  assert unsafe["exploitability_mean"] != pytest.approx(known, abs=1e-4)
+def test_other_searches_are_other_agents(capsys, monkeypatch):
+  made = []
+
+  def of_seeds(self, params, seeds, progress):
+    made.append(self.how.search)
+    return {"exploitability": [0.5] * len(seeds)}
+
+  monkeypatch.setattr(ChainEvaluator, "of_seeds", of_seeds)
+  for others in ([], ["--mix", "0", "--at-once", "--seeds", "2"]):
+    assert evaluate.main([str(of("growing")), *others, "--json"]) == 0
+  found = json.loads(capsys.readouterr().out.splitlines()[-1])
+  assert (found["mix"], found["alternating"], found["seeds"]) == (0, False, 2)
+  assert [(x.mix, x.alternating) for x in made] == [(0.5, True), (0.0, False)]
 
 
 @pytest.mark.parametrize("kind", ["perfect", pytest.param("growing", marks=pytest.mark.slow)])
