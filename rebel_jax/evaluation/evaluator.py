@@ -241,7 +241,7 @@ class AverageEvaluator(Measures):
 
     self.rows = jax.jit(rows)
 
-  def policy(self, params: Any) -> jax.Array:
+  def policy(self, params: Any) -> np.ndarray:
     """Returns the policy on the tree, `[N, H]`."""
     tree, lines, h = self.tree, self._table.lines, self.game.num_infostates
     assert tree is not None
@@ -249,9 +249,10 @@ class AverageEvaluator(Measures):
     leads_to, action = self._table.rules.moves_of(nodes[:, None])
     child = children_of(tree, self.game.num_actions)[nodes[:, None, None], np.maximum(action, 0)]
     place = np.where(action >= 0, child * h + leads_to, tree.num_nodes * h)
-    found = self.rows(params, nodes[:, None], np.asarray(lines)[nodes])
-    policy = jnp.ones(tree.num_nodes * h, found.dtype).at[place].set(found, mode="drop")
-    return policy.reshape(-1, h)
+    found = np.asarray(self.rows(params, nodes[:, None], np.asarray(lines)[nodes]))
+    policy = np.ones(tree.num_nodes * h + 1, found.dtype)
+    policy[place] = found
+    return policy[:-1].reshape(-1, h)
 
   def strategy(self, params: Any) -> Strategy:
     """Returns the policy as metrics play against it."""
@@ -269,7 +270,7 @@ class AverageEvaluator(Measures):
       yield Measurement(dict(zip(("local_response", "half_width"), found)))
       return
     policy = self.policy(params)
-    if not jax.numpy.isfinite(policy).all():
+    if not np.isfinite(policy).all():
       raise ConfigError("the network's probabilities are not finite")
     yield Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
 

@@ -58,9 +58,12 @@ class Trainer:
   # of the whole run; not compared: a new optimizer's state alone depends on it
   decay_steps: int = dataclasses.field(default=1, compare=False)
 
-  def init(self, table: Any, seed: int, mesh: Mesh) -> TrainState:
+  def init(self, table: Any, seed: Any, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
-    return with_decay_steps(_compile_init(self, mesh)(table, np.uint32(seed)), self.decay_steps)
+    work = Work.PLAIN
+    if is_concrete(seed):
+      seed, work = np.uint32(seed), Work.ONCE if tuning.on_cpu() else work
+    return with_decay_steps(_compile_init(self, mesh, work)(table, seed), self.decay_steps)
 
   def run(
     self, table: Any, state: TrainState, num_steps: int, mesh: Mesh
@@ -160,13 +163,13 @@ def shardings(state: TrainState, mesh: Mesh) -> TrainState:
 
 
 @functools.lru_cache(maxsize=16)
-def _compile_init(trainer: Trainer, mesh: Mesh):
+def _compile_init(trainer: Trainer, mesh: Mesh, work: Work):
   # A compiled program puts each array where it belongs, also on the devices of other processes.
   where = TrainState._make(NamedSharding(mesh, spec) for spec in specs())
   return jax.jit(
     functools.partial(_init, trainer, mesh.devices.size),
     out_shardings=where,
-    compiler_options=options_for(Work.ONCE if tuning.on_cpu() else Work.PLAIN),
+    compiler_options=options_for(work),
   )
 
 

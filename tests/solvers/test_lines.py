@@ -401,7 +401,7 @@ def test_ends_are_sums_over_all_pairs(dense):
       reach = np.random.default_rng(player).random(width)
       wanted = sums_over_pairs(lines, columns, reach, player, game.board)
       for values, row in zip((ends.fold_values, ends.showdown_values), wanted):
-        found = values(prepared, jnp.asarray(reach)[None, None], player)[0, 0]
+        found = jax.jit(values, static_argnums=2)(prepared, reach[None, None], player)[0, 0]
         np.testing.assert_allclose(found, row, atol=1e-12)
       assert np.abs(wanted[0] - wanted[1]).max() > 0.1
 
