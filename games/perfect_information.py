@@ -59,12 +59,6 @@ class PerfectInformation(Game):
   def next_states(self, states, actions):
     return _of_each(self, "after", states, actions).astype(states.dtype)
 
-  def payoffs(self):
-    return np.ones((1, 1, 1))
-
-  def payoff_index(self, states):
-    return states.__array_namespace__().zeros(len(states), int)
-
   def payoff_scale(self, states):
     return _of_each(self, "outcome", states).astype(float)
 

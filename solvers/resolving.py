@@ -293,8 +293,7 @@ def _blueprint_values(tree, info, policy, beliefs, *, searcher: int):
   masses = problem.split(_masses(problem, info, reach, searcher))
   values = tuple(per_unit_of_mass(x, y) for x, y in zip(sweep.nodes, masses))
   gifts = _gifts(problem, sweep.nodes, masses, opponent)
-  moved = [problem.moves_at(i, opponent) for i in range(len(levels))]
-  tried = tuple(choose(x, jnp.ones_like(y), y) for x, y in zip(moved, levels))
+  tried = problem.where_moved(levels, lambda i, _: jnp.ones_like(levels[i]), [opponent])
   return join_levels(values), join_levels(gifts), node_beliefs(problem, tried)
 
 

@@ -22,7 +22,7 @@ def own_game(game, state):
     first = betting.NUM_COLUMNS
     board = tuple(state[first : first + len(board)].tolist())
   if game.fresh.bets is not None:
-    table = state[game.size_columns].reshape(bets.thousandths.shape)[0]
+    table = state[game.size_columns].reshape(bets.kinds.shape)[0]
     fractions = tuple(
       tuple(tuple(size / 1000 for size in sizes.tolist() if size) for sizes in counts)
       for counts in table

@@ -140,20 +140,24 @@ class Holdem(Game):
       columns.append(xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None])
     return xp.concat(columns, axis=1)
 
+  def bets_at(self, state: np.ndarray) -> dict[int, int]:
+    """Returns what each bet in one public `state` is to, in chips, by action, smallest first."""
+    amounts = self.amounts(state[None])[0].tolist()
+    bets = sorted((to, action) for action, to in enumerate(amounts, FIRST_BET) if to >= 0)
+    return {action: to for to, action in bets}
+
   def legal_actions(self, states):
-    deals = self.burns(states)[:, None], self.legal_deals(states)
-    return xp.concat([self.legal_moves(states), *deals], axis=1)
+    burns, left = (
+      self.burns(states),
+      self.dealing.left(states[:, betting.ROUND], self.on_board(states)),
+    )
+    deals = left & ((self.actor(states) == CHANCE) & ~burns)[:, None]
+    return xp.concat([self.legal_moves(states), burns[:, None], deals], axis=1)
 
   def legal_moves(self, states: Rows) -> Rows:
     """Returns which moves players have: `[n, burn]`."""
     fold, call = self.rules.may_fold(states), states[:, betting.STATUS] == betting.GOING_ON
     return xp.concat([xp.stack([fold, call], axis=1), self.amounts(states) >= 0], axis=1)
-
-  def legal_deals(self, states: Rows) -> Rows:
-    """Returns which deals exist: `[n, actions from first_deal on]`."""
-    deals = (self.actor(states) == CHANCE) & ~self.burns(states)
-    left = self.dealing.left(states[:, betting.ROUND], self.on_board(states))
-    return left & deals[:, None]
 
   def next_states(self, states, actions, players: bool | None = None):
     """Returns the states after `actions` `[n]`; `players` says if all are players' or chance's."""
@@ -448,14 +452,14 @@ class Holdem(Game):
     facing = bool(self.rules.may_fold(state)[0])
     if action < FIRST_BET:
       return "fold" if action == FOLD else ("call" if facing else "check")
-    to = int(self.amounts(state)[0, action - FIRST_BET])
+    to = self.bets_at(state[0])[action]
     all_in = " (all-in)" if to == state[0, betting.STACK] else ""
     return f"{'raise' if facing else 'bet'} to {to}{all_in}"
 
   def situation(self, history, show=str):
     state = self.state_after(history)
     shown = [card for card in self.on_board(state[None])[0] if card != NO_CARD]
-    paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
+    paid = self.rules.at(state).paid
     behind = [int(state[betting.STACK]) - chips for chips in paid]
     board = f"board {self.deck.names(shown)}, " if shown else ""
     return f"{board}pot {show(sum(paid) + self.rules.dead)}, stacks " + " and ".join(

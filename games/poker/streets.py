@@ -105,10 +105,9 @@ def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
 
 def size_columns_at(game: Any, state: np.ndarray) -> dict[int, int]:
   """Returns the columns of `state` `[S]` with the fresh bet sizes of its decision, by slot."""
-  table, at = game.bets.thousandths, (betting.ACTOR, betting.ROUND, betting.RAISES)
-  row = game.bets.row(*(int(state[column]) for column in at))
-  first = game.size_columns.start + int(np.ravel_multi_index((*row, 0), table.shape))
-  return {slot: first + slot for slot in np.flatnonzero(table[row]).tolist()}
+  row = int(game.bets.row(*state[[betting.ACTOR, betting.ROUND, betting.RAISES]]))
+  first = game.size_columns.start + row * game.bets.num_slots
+  return {slot: first + slot for slot in np.flatnonzero(game.bets.thousandths[row]).tolist()}
 
 
 def _range(name: str, value: Any) -> tuple[int, int]:
@@ -206,7 +205,7 @@ class Streets:
     # Where a template does not name them: flops below the root, then single cards.
     game, draw = self.game, above[0, -1]
     if level == 1:
-      sets, stand_for = draw_flops(game.deck, game.flops, draw)
+      sets, stand_for = draw_flops(game.dealing, game.flops, draw)
       return game.first_deal + sets, stand_for
     free = ~game.dealing.shown(game.on_board(above))
     likes = jax.random.uniform(jax.random.fold_in(jax.random.key(draw), level), free.shape)

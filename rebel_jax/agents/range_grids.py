@@ -1,7 +1,4 @@
-"""Pictures of play: a solved range as poker players read it, and one game as an agent sees it.
-
-A grid has a cell for each pair of ranks, aces first: pairs on the diagonal, suited hands above.
-"""
+"""Pictures of play: a solved range as poker players read it, and one game as an agent sees it."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,6 +9,7 @@ import numpy as np
 from games import Array, PublicTree
 from games.arrays import checked
 from games.poker import Deck, Holdem
+from games.poker.notation import cells
 from rebel_jax.checkpoints import files
 from solvers import validation
 
@@ -44,16 +42,6 @@ class RangeGrid:
     order = np.argsort(-self.summary, kind="stable")
     width = max(map(len, self.moves))
     return "\n".join(f"{self.moves[i]:<{width}} {self.summary[i]:6.1%}" for i in order)
-
-
-@checked
-def cells(deck: Deck, hole_cards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns row and column of each hand of `hole_cards` `[H, 2]` in the grid, each `[H]`."""
-  count = len(deck.suits)
-  place = len(deck.ranks) - 1 - hole_cards // count  # aces first
-  low, high = place.max(axis=1), place.min(axis=1)
-  suited = (hole_cards % count)[:, 0] == (hole_cards % count)[:, 1]
-  return np.where(suited, high, low), np.where(suited, low, high)
 
 
 @checked

@@ -193,10 +193,8 @@ class Values:
 
 def _compared(group: Any, place: int, player: int) -> Compared:
   """Returns a player's hands on a board of a group against the other's; all tie before the end."""
-  own, final, both = place if group.alone else 0, group.final, (player, 1 - player)
-  strengths = [
-    np.zeros(group.width(p), int) if final is None else final.strength[p][place] for p in both
-  ]
+  own, shown, both = place if group.alone else 0, group.strength, (player, 1 - player)
+  strengths = [np.zeros(group.width(p), int) if shown is None else shown[p][place] for p in both]
   holding, size = group.holding[1 - player][own], group.size[1 - player][own]
   return Compared(
     strengths[0], strengths[1], group.cards[player][own], holding, size, group.twin[player]

@@ -1,7 +1,4 @@
-"""The dialect of Slumbot's public interface, and a player of it over HTTP.
-
-`k` checks, `c` calls, `f` folds, `bN` raises to N chips *of this round*, `/` stands between rounds.
-"""
+"""The dialect of Slumbot's public interface, and a player of it over HTTP."""
 
 import http.client
 import json
@@ -13,44 +10,11 @@ from typing import Any
 from games.arrays import Player, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config import in_config_errors
-from rebel_jax.tables.acpc import HandFollower, TableError, read_betting, within
-from rebel_jax.tables.chips import (
-  Call,
-  ChipPlayer,
-  ChipTable,
-  Fold,
-  Move,
-  RaiseTo,
-  make_rules,
-  seat_of,
-)
+from rebel_jax.tables.acpc import HandFollower, TableError, within
+from rebel_jax.tables.chips import ChipPlayer, ChipTable, Dialect, make_rules, seat_of
 
 _MAX_REPLY = 1_000_000  # bytes
-
-
-@checked
-def write_move(table: ChipTable, move: Move) -> str:
-  """Returns a move at a table as text."""
-  if isinstance(move, RaiseTo):
-    return f"b{move.chips - table.round_began_at}"
-  passive = "c" if table.may_fold else "k"
-  return "f" if isinstance(move, Fold) else passive
-
-
-@checked
-def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
-  """Applies the actions of a string to a table at the start of its hand; deals the `board`."""
-
-  def read(token: str) -> Move:
-    if token == "f":
-      return Fold()
-    if token[0] == "b":
-      return RaiseTo(table.round_began_at + int(token[1:]))
-    if table.actor is not None and (token == "c") != table.may_fold:
-      raise ValueError(f"action={token!r} must be {'c' if table.may_fold else 'k'} here")
-    return Call()
-
-  read_betting(table, "action", text, r"k|c|f|b\d{1,10}", "k, c, f, bN and /", board, read)
+DIALECT = Dialect("k", "c", "b", of_round=True)
 
 
 @checked
@@ -66,7 +30,7 @@ def read_reply(reply: dict[str, Any], rules: Holdem) -> tuple[int, ChipTable]:
     other = "".join(_field(reply, "bot_hole_cards", list))
     table.show(1 - seat, deck.parse(other, field="bot_hole_cards"))
   board = deck.parse("".join(_field(reply, "board", list)), field="board")
-  read_actions(table, _field(reply, "action", str), board)
+  DIALECT.read_betting(table, "action", _field(reply, "action", str), board)
   return seat, table
 
 
@@ -82,9 +46,9 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
 @checked
 def check_winnings(table: ChipTable, seat: Player, winnings: Any) -> int:
   """Returns the server's winnings of `seat`, if the hand can have ended so."""
-  lost = min(table.paid)
+  lost = min(table.turn.paid)
   possible = {-lost, 0, lost}
-  if table.folded is not None or None not in table.hole_cards:
+  if table.turn.folded is not None or None not in table.hole_cards:
     possible = {table.payoffs()[seat]}
   if isinstance(winnings, bool) or not isinstance(winnings, int) or winnings not in possible:
     raise ValueError(
@@ -138,7 +102,7 @@ class SlumbotClient:
           return check_winnings(table, seat, reply.get("winnings"))
         if not turn:
           raise ValueError(f"action={short(reply['action'])} leaves the move to the server")
-      incr = write_move(table, follower.act())
+      incr = DIALECT.write(table.turn, follower.act())
       reply = self._post("/api/act", {"token": self.token, "incr": incr})
 
   def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:

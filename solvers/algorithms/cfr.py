@@ -10,7 +10,7 @@ from solvers import leaf_values as leaves
 from solvers.algorithms.regret_rules import Exponent, RegretRule, Siblings, decay
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, Sweep, choose, per_unit_of_mass
+from solvers.sweeps.problem import Problem, Sweep, per_unit_of_mass
 
 Pair = tuple[jax.Array, jax.Array]  # of each player
 
@@ -141,17 +141,11 @@ class CFR(Algorithm):
   def init(self, problem: Problem, policy: Levels | None = None) -> CFRState:
     policy = problem.uniform_policy() if policy is None else policy
     reach = problem.both_reach(policy)
-    regret: list[Any] = [None]
-    average: list[jax.Array | None] = [None]
-    for i in range(1, len(policy)):
-      moved = [problem.moves_at(i, player) for player in (0, 1)]
-      decided = moved[0] is not False or moved[1] is not False
-      regret.append(self.rule.init(jnp.zeros_like(policy[i])) if decided else None)
-      average.append(choose(moved[0], reach[0][i], reach[1][i]) if decided else None)
+    empty = (None,) * len(policy)
     return CFRState(
       policy=policy,
-      regret=tuple(regret),
-      average=tuple(average),
+      regret=problem.where_moved(empty, lambda i, _: self.rule.init(jnp.zeros_like(policy[i]))),
+      average=problem.where_moved(empty, lambda i, p: reach[p][i]),
       reach=reach,
       values=RunningValues.zeros(problem, policy[0].dtype),
       updates=(jnp.zeros((), jnp.int32),) * 2,
@@ -199,27 +193,34 @@ class CFR(Algorithm):
     self, problem: Problem, state: CFRState, sweep: Sweep, player: int, k: jax.Array
   ) -> CFRState:
     """Adds a sweep's instantaneous regrets, `player`'s k-th, and matches the next policy."""
-    regret, policy = list(state.regret), list(state.policy)
-    for i in range(1, len(policy)):
-      advantages = problem.advantages(sweep, i, player)
-      if advantages is None:
-        continue
-      moved = problem.moves_at(i, player)
-      new = self.rule.update(regret[i], advantages, k)
-      policy[i] = choose(moved, self.rule.match(new, Siblings(problem, i, player), k), policy[i])
-      regret[i] = choose(moved, new, regret[i])
-    return state._replace(regret=tuple(regret), policy=tuple(policy))
+
+    def update(i: int, _: int) -> Any:
+      return self.rule.update(state.regret[i], self.advantages(problem, sweep, i, player), k)
+
+    regret = problem.where_moved(state.regret, update, [player])
+    return self.matched(problem, state._replace(regret=regret), player, k)
+
+  def advantages(self, problem: Problem, sweep: Sweep, index: int, player: int) -> Any:
+    """Returns what the rule learns from a level that `player` moved to."""
+    return problem.advantages(sweep, index, player)
+
+  def matched(self, problem: Problem, state: CFRState, player: int, k: jax.Array) -> CFRState:
+    """Returns the state with `player`'s policy matched to its regrets."""
+
+    def match(i: int, _: int) -> jax.Array:
+      return self.rule.match(state.regret[i], Siblings(problem, i, player), k)
+
+    return state._replace(policy=problem.where_moved(state.policy, match, [player]))
 
   def count(
     self, problem: Problem, state: CFRState, reach: Levels, player: int, decay: Any
   ) -> CFRState:
     """Scales `player`'s averages by `decay` and adds the policy of own reach `reach`."""
-    average = list(state.average)
-    for i, old in enumerate(average):
-      moved = old is not None and problem.moves_at(i, player)
-      if moved is not False:
-        average[i] = choose(moved, old * decay + reach[i], old)
-    return state._replace(average=tuple(average))
+
+    def add(i: int, _: int) -> jax.Array:
+      return state.average[i] * decay + reach[i]
+
+    return state._replace(average=problem.where_moved(state.average, add, [player]))
 
   def core(self, state: CFRState) -> CFRState:
     """Returns the state of CFR itself, which wrappers may hold inside their own."""
@@ -230,15 +231,11 @@ class CFR(Algorithm):
     return core
 
   def extend(self, problem: Problem, state: CFRState) -> CFRState:
-    policy = list(problem.chance_policy(state.policy))
-    for i, regret in enumerate(state.regret):
-      for player in (0, 1):
-        moved = regret is not None and problem.moves_at(i, player)
-        if moved is not False:
-          k = state.updates[player].astype(policy[0].dtype)
-          matched = self.rule.match(regret, Siblings(problem, i, player), k)
-          policy[i] = choose(moved, matched, policy[i])
-    return state._replace(policy=tuple(policy), reach=problem.both_reach(tuple(policy)))
+    state = state._replace(policy=problem.chance_policy(state.policy))
+    for player in (0, 1):
+      k = state.updates[player].astype(state.policy[0].dtype)
+      state = self.matched(problem, state, player, k)
+    return state._replace(reach=problem.both_reach(state.policy))
 
   def current_policy(self, problem: Problem, state: CFRState) -> Levels:
     return state.policy

@@ -10,7 +10,7 @@ from solvers import leaf_values as leaves
 from solvers.algorithms.cfr import Algorithm, Pair, RunningValues, replace_player
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, Sweep, choose
+from solvers.sweeps.problem import Problem, Sweep
 
 _ROUNDING = 32  # units in the last place: sums of up to some thousand terms stay well below
 
@@ -87,11 +87,8 @@ class FictitiousPlay(Algorithm):
 
   def average_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
     reach = self._target(state, 0), self._target(state, 1)
-    weights = [jnp.ones_like(x) for x in reach[0]]
-    for i in range(1, len(weights)):
-      for player in (0, 1):
-        weights[i] = choose(problem.moves_at(i, player), reach[player][i], weights[i])
-    return problem.normalise(tuple(weights))
+    ones = [jnp.ones_like(x) for x in reach[0]]
+    return problem.normalise(problem.where_moved(ones, lambda i, p: reach[p][i]))
 
 
 def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: int) -> Levels:
@@ -100,18 +97,16 @@ def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: i
   # times the opponent's reach. Equality would not do: XLA may compute a value twice, for the
   # maximum and for the comparison, and round it differently, and then no move would be best. The
   # weight falls off over as much again, not at once, for the same reason.
-  policy: list[jax.Array] = []
-  for i, values in enumerate(sweep.nodes):
-    advantages = problem.advantages(sweep, i, player)
-    if advantages is None:
-      policy.append(jnp.ones_like(values))
-      continue
+
+  def shares(i: int, _: int) -> jax.Array:
+    values, advantages = sweep.nodes[i], problem.advantages(sweep, i, player)
     reach = problem.with_nature(i, opponent_reach[i], 1 - player)
     scale = jnp.maximum(
       reach.sum(axis=-1, keepdims=True) * problem.payoff_bound(i), jnp.abs(values)
     )
     rounding = jnp.finfo(values.dtype)
     unit = jnp.maximum(_ROUNDING * rounding.eps * scale, rounding.tiny)
-    best = jnp.clip(2.0 + advantages / unit, 0.0, 1.0)
-    policy.append(choose(problem.moves_at(i, player), best, jnp.ones_like(best)))
-  return problem.normalise(tuple(policy), free=True)
+    return jnp.clip(2.0 + advantages / unit, 0.0, 1.0)
+
+  ones = [jnp.ones_like(x) for x in sweep.nodes]
+  return problem.normalise(problem.where_moved(ones, shares, [player]), free=True)

@@ -15,7 +15,7 @@ from solvers.algorithms.fictitious_play import best_moves
 from solvers.loop import Evaluate
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.problem import Lock, Problem, choose, make_lock, make_problem, per_unit_of_mass
+from solvers.sweeps.problem import Lock, Problem, make_lock, make_problem, per_unit_of_mass
 from solvers.xla import Programs, on_mesh_of, work_of_solving
 
 
@@ -176,11 +176,10 @@ def _responses(tree, policy, beliefs, lock, *, player):
   levels = problem.split(policy)
   opponent = problem.own_reach(levels, 1 - player)
   sweep = problem.values_up(None, opponent, None, player)
-  response = list(best_moves(problem, sweep, opponent, player))
-  for i in range(1, len(response)):
-    response[i] = choose(problem.moves_at(i, player), response[i], levels[i])
+  best = best_moves(problem, sweep, opponent, player)
+  response = problem.where_moved(levels, lambda i, _: best[i], [player])
   values = per_unit_of_mass(sweep.root, problem.root_mass[player])
-  return BestResponse(values, join_levels(tuple(response)))
+  return BestResponse(values, join_levels(response))
 
 
 def best_response_values(

@@ -147,13 +147,12 @@ def explore(problem: Problem, policy: Levels, explorer: jax.Array, rate: float) 
     rate: probability of a uniform move at each of the explorer's decisions.
   """
   uniform = problem.uniform_policy()
-  mixed = [policy[0]]
-  for i in range(1, len(policy)):
-    explores = jnp.zeros((), bool)
-    for player in (0, 1):
-      explores = explores | (jnp.asarray(problem.moves_at(i, player)) & (explorer == player))
-    mixed.append(jnp.where(explores, (1 - rate) * policy[i] + rate * uniform[i], policy[i]))
-  return tuple(mixed)
+
+  def mix(i: int, player: int) -> jax.Array:
+    mixed = (1 - rate) * policy[i] + rate * uniform[i]
+    return jnp.where(explorer == player, mixed, policy[i])
+
+  return problem.where_moved(policy, mix)
 
 
 def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.Array:

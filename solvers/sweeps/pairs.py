@@ -210,7 +210,7 @@ def hands_of(tree: PublicTree) -> Hands:
   assert tree.hands is not None
   if not tree.hands_per_card:
     return Hands.all_pairs(tree.num_infostates)
-  return Hands(jnp.asarray(tree.hands), tree.num_cards, tree.hands_per_card, False)
+  return Hands(jnp.asarray(tree.hands), tree.num_cards, tree.hands_per_card)
 
 
 def _level_values(

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -137,6 +138,18 @@ class Problem:
   def moves_at(self, index: int, player: int) -> Moves:
     """Says which nodes of level `index` `player` moved to: True, False or `[n, 1]` of bool."""
 
+  def where_moved(
+    self, rows: Sequence[Any], new: Callable[[int, int], Any], players: Sequence[int] = (0, 1)
+  ) -> tuple[Any, ...]:
+    """Returns `rows` by level, with `new(index, player)` where one of the players moved."""
+    found = list(rows)
+    for i in range(len(found)):
+      for player in players:
+        if (moved := self.moves_at(i, player)) is not False:
+          own = new(i, player)
+          found[i] = own if found[i] is None else choose(moved, own, found[i])
+    return tuple(found)
+
   # The root.
 
   def root_beliefs(self, player: int) -> jax.Array:
@@ -262,12 +275,12 @@ class Problem:
 
   def mix_values(self, sweep: Sweep, policy: Levels, player: int) -> Sweep:
     """Returns `sweep` with the policy's mix of the moves' values as the parents' values."""
-    parents = list(sweep.parents)
-    for i, value in enumerate(parents):
-      if value is not None:
-        mix = self._over_children(i, player, policy[i] * sweep.nodes[i])
-        parents[i] = self.from_parents(i, player, mix)
-    return sweep._replace(parents=tuple(parents))
+
+    def mix(i: int, _: int) -> jax.Array:
+      below = self._over_children(i, player, policy[i] * sweep.nodes[i])
+      return self.from_parents(i, player, below)
+
+    return sweep._replace(parents=self.where_moved(sweep.parents, mix, [player]))
 
   # Policies.
 
@@ -286,13 +299,11 @@ class Problem:
     rows of nodes that are not there zero. Where players are held to something, `free` says that
     the weights are those of the free part alone.
     """
-    policy = list(self.chance_policy(weights))
-    for i in range(1, len(policy)):
-      for player in (0, 1):
-        if (moved := self.moves_at(i, player)) is not False:
-          rows = self.normalise_rows(i, player, weights[i], free=free)
-          policy[i] = choose(moved, rows, policy[i])
-    return tuple(policy)
+
+    def normalise(i: int, player: int) -> jax.Array:
+      return self.normalise_rows(i, player, weights[i], free=free)
+
+    return self.where_moved(self.chance_policy(weights), normalise)
 
   def normalise_rows(
     self, index: int, player: int, weights: jax.Array, *, free: bool = True

@@ -25,7 +25,7 @@ _REGISTER = 8  # nodes of a board in sorted form are filled up to a multiple of 
 class SortedShowdowns(NamedTuple):
   """Places of the sums of reach over weaker and stronger hands, for each of `K` boards."""
 
-  # Hands are sorted in `blocks` of `b` (`_blocks`), and those that hold a card, `M` for each of `C`
+  # Hands are sorted in `blocks` of `b`, and those that hold a card, `M` for each of `C`
   # cards, apart. Places in the sums are flat; those within a block come first, then blocks or
   # cards, so that one matrix product sums all blocks. Hand `H`, which nobody holds, fills up.
   order: jax.Array  # [K, b, blocks] the hands in order of strength
@@ -44,23 +44,12 @@ class Hands(NamedTuple):
   cards: Any  # `[H, 2]` of each hand, the lower first; numpy, or JAX's of a list
   num_cards: int  # `C`, cards are numbered below; static
   most: int  # `M`, at most so many hands hold a card; static
-  every: bool  # whether they are all pairs, so that each card is held by `M`; static
 
   @classmethod
   def all_pairs(cls, num_hands: int) -> "Hands":
     """Returns all pairs of some number of cards."""
     cards = num_live_cards(num_hands)
-    return cls(all_pairs(num_hands), cards, cards - 1, True)
-
-  def of_card(self) -> tuple[Any, Any]:
-    """Returns the hands that hold each card, `[C, M]`, and where a hand stands there, `[2, H]`."""
-    # The second is for a hand's first and second card. Hand `H` fills up.
-    xp: Any = self.cards.__array_namespace__()
-    held = holds(self.cards, self.num_cards, bool)
-    listed = xp.argsort(~held, axis=0, stable=True)[: self.most].T
-    there = xp.arange(listed.shape[1]) < held.sum(axis=0)[:, None]
-    place = xp.take_along_axis(held.cumsum(axis=0) - 1, self.cards, axis=1).T
-    return xp.where(there, listed, len(held)), place
+    return cls(all_pairs(num_hands), cards, cards - 1)
 
 
 def make_showdowns(
@@ -99,96 +88,53 @@ def dense_showdowns(strengths: jax.Array, dtype, hands: Hands | None = None) -> 
 def sorted_showdowns(strengths: jax.Array, hands: Hands | None = None) -> SortedShowdowns:
   """Sorts the hands of each board, all of them and those of each card: `strengths` `[K, H]`."""
   hands = Hands.all_pairs(strengths.shape[-1]) if hands is None else hands
-  of_card, place = hands.of_card()
-  length, blocks = _blocks(hands, strengths.shape[-1])
-  return jax.vmap(lambda board: _sort_board(board, hands, of_card, place, length, blocks))(
-    strengths
-  )
+  of_card = jnp.asarray(hands_of_card(holds(hands.cards, hands.num_cards, int), hands.most))
+  return jax.vmap(lambda x: sort_between(x, of_card, x, hands.cards, None))(strengths)
 
 
-def _sort_board(
-  strengths: jax.Array, hands: Hands, of_card: Any, place: Any, length: int, blocks: int
-) -> SortedShowdowns:
-  (h,) = strengths.shape
-  # What fills up is stronger than every hand, so that it stands in nobody's way.
-  filled = jnp.pad(
-    strengths, (0, length * blocks - h + 1), constant_values=jnp.iinfo(strengths.dtype).max
-  )
-  order, *bounds = _sort(filled[:-1])
-  places = []
-  for bound in bounds:
-    below = bound[:h]
-    block = jnp.minimum(below // length, blocks - 1)
-    places.append((below - block * length) * blocks + block)
-  card_order, *card_bounds = _sort(filled[of_card])  # [C, M]
-  hand = jnp.take_along_axis(jnp.asarray(of_card), card_order, axis=-1)
-  own = hands.cards.T
-  card_places = [bound[own, place] * hands.num_cards + own for bound in card_bounds]
-  return SortedShowdowns(
-    order=jnp.minimum(order, h).reshape(blocks, length).T,
-    bounds=jnp.stack(places),
-    card_order=hand.T,
-    card_bounds=jnp.concatenate(card_places),
-  )
+def hands_of_card(holding: Any, most: int) -> Any:
+  """Returns the hands that hold each card, `[C, most]`; `H` fills up.
+
+  `holding` `[H, C]` is how often each does, and it is listed as often.
+  """
+  return (holding.cumsum(axis=0) <= np.arange(most)[:, None, None]).sum(axis=1).T
 
 
 def sort_between(
   strengths: jax.Array,
-  member: jax.Array,
+  of_card: jax.Array,
   own_strengths: jax.Array,
-  own_cards: jax.Array,
+  own_cards: Any,
   size: jax.Array | None,
 ) -> SortedShowdowns:
   """Sorts one board's hands where the players have lists of their own, perhaps of classes."""
-  # Of the other: `strengths` `[J]`, -1 for hands that the board blocks, `member` `[C, M]` the hands
-  # that hold each card, the weakest first, filled up by J, and `size` `[J]` hands of each class,
-  # None for one. One's own: `own_strengths` `[H]`, `own_cards` `[H, 2]`.
-  number, cards = len(strengths), len(member)
-  length = math.isqrt(2 * number) + 1
+  # Of the other: `strengths` `[J]`, -1 for hands that the board blocks, `of_card` `[C, M]` the
+  # hands that hold each card, filled up by J, and `size` `[J]` hands of each class, None for one.
+  # One's own: `own_strengths` `[H]`, `own_cards` `[H, 2]`.
+  number, (cards, most) = len(strengths), of_card.shape
+  # In blocks about as long as there are cards; of all pairs of some cards they are full.
+  length = math.isqrt(2 * number)
+  length += number % length > 0
   blocks = -(-number // length)
-  order = jnp.argsort(strengths)
+  ordered = jnp.sort(strengths)
+  weaker: Any = jnp.searchsorted(ordered, strengths)
+  # Numbers alone are sorted several times as fast on a CPU as numbers with their places.
+  order = jnp.sort(weaker * number + jnp.arange(number, dtype=weaker.dtype)) % number
+  # What fills up is stronger than every hand, and cards are apart.
+  step = number + 1
+  member = jnp.sort(jnp.append(weaker, number)[of_card] * step + of_card, axis=1)
+  ranks = (member // step + step * jnp.arange(cards, dtype=member.dtype)[:, None]).reshape(-1)
   sides: Any = ("left", "right")
-  bounds = []
-  for side in sides:
-    below = jnp.searchsorted(strengths[order], own_strengths, side=side)
-    block = jnp.minimum(below // length, blocks - 1)
-    bounds.append((below - block * length) * blocks + block)
-  last = jnp.pad(strengths, (0, 1), constant_values=jnp.iinfo(strengths.dtype).max)[member]
-  card_bounds = []
-  for compare in (jnp.less, jnp.less_equal):
-    for card in own_cards.T:
-      below = compare(last[card], own_strengths[:, None]).sum(axis=1)
-      card_bounds.append(below * cards + card)
+  below = jnp.stack([jnp.searchsorted(ordered, own_strengths, side=x) for x in sides])
+  block = jnp.minimum(below // length, blocks - 1)
+  bounds = (below - block * length) * blocks + block
+  card = own_cards.T
+  held = jnp.searchsorted(ranks, card * step + below[:, None]) - card * most  # [2, 2, H]
+  card_bounds = (held * cards + card).reshape(4, -1)
   order = jnp.pad(order, (0, length * blocks - number), constant_values=number)
   order = order.reshape(blocks, length).T
   weight = None if size is None else jnp.pad(size, (0, 1))[order]
-  return SortedShowdowns(order, jnp.stack(bounds), member.T, jnp.stack(card_bounds), weight)
-
-
-def _sort(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-  """Returns along the last axis the order, and how many are less, and less or equal."""
-  ordered = jnp.sort(values, axis=-1)
-
-  def count(side: str) -> jax.Array:
-    places: Any = functools.partial(jnp.searchsorted, side=side)
-    return (places if values.ndim == 1 else jax.vmap(places))(ordered, values)
-
-  low, high = count("left"), count("right")
-  # Numbers alone are sorted several times as fast on a CPU as numbers with their places.
-  number = values.shape[-1]
-  places = jnp.arange(number, dtype=low.dtype).reshape(*[1] * (low.ndim - 1), -1)
-  order = jnp.sort(low * number + places, axis=-1) % number
-  return order, low, high
-
-
-def _blocks(hands: Hands, num_hands: int) -> tuple[int, int]:
-  """Splits the hands into blocks: how long, and how many; the last of a list need not be full."""
-  if hands.every:
-    # n (n - 1) / 2 is a multiple of n - 1 or of n, whichever is odd
-    length = hands.num_cards - 1 + hands.num_cards % 2
-    return length, num_hands // length
-  length = math.isqrt(2 * num_hands) + 1  # as of all pairs
-  return length, -(-num_hands // length)
+  return SortedShowdowns(order, bounds, (member % step).T, card_bounds, weight)
 
 
 def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:

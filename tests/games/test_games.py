@@ -239,8 +239,8 @@ def test_chips_by_hand():
 
 test_bad_lists_are_refused = refused(
   *((lambda bets=bets: LeducPoker(bets=bets), said) for bets, said in (
-    (((2,),), "two lists of sizes"), (((2,), (-1.5,)), "bets hold -1.5;"),
-    (((2,), ("4",)), "bets hold '4';"), (((2,), (4, 4.0)), "a size twice"),
-    (((2.5,), (2000,)), "too large"),
+    (((2,),), "must be a list of a list, each a number"), (((2,), (-1.5,)), "of at least 1e-06"),
+    (((2,), ("4",)), "each a number"), (((2,), (4, 4.0)), "two lists of different sizes"),
+    (((2,), ()), "none of them empty"), (((2.5,), (2000,)), "too large"),
   ))
 )  # fmt: skip

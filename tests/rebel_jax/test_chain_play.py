@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.training import chain_play, loop
+from rebel_jax.training import chain_play
 from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.chain import Found
 from solvers.growing.gt_cfr import Asked
@@ -101,32 +101,3 @@ def solved_worth(node, beliefs):
     beliefs=beliefs,
   )
   return (np.asarray(exact.root_values) * beliefs).sum(axis=1)
-
-
-def test_games_and_questions_are_dealt_out_anew():
-  before, after = 4, 2
-  setup = make_setup(TINY)
-  play = setup.trainer.self_play
-  lanes = jax.eval_shape(lambda key: play.init(setup.table, key), jax.random.key(0))
-  rng = np.random.default_rng(0)
-
-  def fill(x):
-    size = (before, x.shape[0] // before, *x.shape[1:]) if x.ndim else (before,)
-    return rng.integers(0, 100, size).astype(x.dtype)
-
-  full = jax.tree.map(fill, lanes)
-  capacity = full.waiting.examples.beliefs.shape[1]
-  full = full._replace(
-    waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
-    taken=np.full(before, capacity, np.int32),
-  )
-  dealt = loop.redistribute_lanes(full, after)
-  assert dealt.moves.shape == (after, 16 // after)
-  for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
-    np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))
-  pairs = [
-    {(int(m), int(s)) for m, s in zip(x.moves.ravel(), x.standing.here.state.ravel())}
-    for x in (full, dealt)
-  ]
-  assert pairs[0] == pairs[1]
-  assert dealt.waiting.added.sum() == 3 * before

@@ -14,11 +14,13 @@ from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value_policy import divergence
+from tests import harness
+from tests.rebel_jax.test_deep_cfr import TINY as DEEP
 from tests.sentences import refused
 from tests.tiny import TINY_GROWING, TINY_PERFECT, rows, trained
 
 TINY = TINY_GROWING.replace(alternating=True, mix=0.5)
-RUNS = {"growing": TINY, "perfect": TINY_PERFECT}
+RUNS = {"growing": TINY, "perfect": TINY_PERFECT, "deep": DEEP}
 
 
 def of(kind):
@@ -39,7 +41,7 @@ def test_a_run_learns_kuhn_poker():
   assert np.mean(untrained) > 2 * final["exploitability_mean"]
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("kind", ["growing", "perfect"])
 def test_the_command_measures_what_the_run_did(kind, capsys):
   final = rows(of(kind))[-1]
   seed = ["--seed", str(RUNS[kind].seed + final["step"])]
@@ -67,7 +69,7 @@ def test_other_searches_are_other_agents(capsys, monkeypatch):
   assert [(x.mix, x.alternating) for x in made] == [(0.5, True), (0.0, False)]
 
 
-@pytest.mark.parametrize("kind", ["perfect", pytest.param("growing", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", harness.slow(RUNS, "growing"))
 def test_runs_go_on_bit_by_bit(kind, tmp_path):
   options = RunOptions(output_dir=str(tmp_path))
   train(RUNS[kind], options, stop=lambda step: True)

@@ -89,7 +89,7 @@ def test_own_moves_keep_the_probabilities_they_were_made_with():
 
 def test_a_person_bets_any_size_in_the_terminal(monkeypatch):
   monkeypatch.setattr(checkpoint, "load", lambda name: policy())
-  monkeypatch.setattr(play, "make_searcher", lambda policy, **settings: searcher())
+  monkeypatch.setattr("rebel_jax.agents.agent.make_searcher", lambda *_, **__: searcher())
   waiting, printed = iter(["333", "why", *["call", "check"] * 5, "why", "", "300", "fold"]), []
 
   def ask(prompt):

@@ -219,7 +219,7 @@ def test_agents_are_measured_exactly():
 
 test_what_does_not_go_together_is_refused = refused(
   *((lambda x=x: make_setup(TINY.replace(**x)), sentence) for x, sentence in [
-    (dict(search=REBEL), "game='tic_tac_toe' cannot be searched by ReBeL"),
+    (dict(search=REBEL), "'tic_tac_toe' has no tree .*, which ReBeL's searches need"),
     (dict(search=GrowingSearch()), "'tic_tac_toe' is one of perfect information"),
     (dict(game="kuhn_poker"), "game='kuhn_poker' is not one of perfect information"),
     (dict(buffer_size=256), "buffer_size=256 must be at least"),

@@ -8,7 +8,6 @@ import pytest
 
 import games
 import solvers
-from rebel_jax import play
 from rebel_jax.agents.agent import ChainSearcher, make_searcher, prepare
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import GrowingSearch
@@ -127,7 +126,7 @@ def at_hand(monkeypatch):
   def make(policy, **settings):
     return make_searcher(policy, **settings | {"num_games": ROOM})
 
-  monkeypatch.setattr(play, "make_searcher", make)
+  monkeypatch.setattr("rebel_jax.agents.agent.make_searcher", make)
   return "untrained"
 
 

@@ -40,9 +40,9 @@ def states_come_back(table, number):
     assert acpc.write_state(again, hand, position) == text
     assert seat == seat_of(table.rules, position)
     assert again.events == table.events
-    assert (again.actor, again.is_over, again.paid) == (table.actor, table.is_over, table.paid)
+    assert (again.turns, again.is_over) == (table.turns, table.is_over)
     assert again.hole_cards[seat] == table.hole_cards[seat]
-    showdown = table.is_over and table.folded is None
+    showdown = table.is_over and table.turn.folded is None
     assert (again.hole_cards[1 - seat] is None) == (not showdown)
     if table.is_over:
       assert again.payoffs() == table.payoffs()
@@ -53,7 +53,7 @@ def states_come_back(table, number):
   [
     ("MATCHSTATE:2:0::9s8h|", "must be MATCHSTATE:position"),
     ("MATCHSTATE:0:0::|9s8h", "lack the hand of position 0"),
-    ("MATCHSTATE:0:0:x:9s8h|", "must be of f, c, rN and /"),
+    ("MATCHSTATE:0:0:x:9s8h|", "must be of c, f, rN and /"),
     ("MATCHSTATE:0:0:cc:9s8h|", "lacks cards that are due after betting='cc'"),
     ("MATCHSTATE:0:0:c:9s8h|/2c3c4c", "has more cards than betting='c' has rounds"),
     ("MATCHSTATE:0:0:cc/cc/:9s8h|/2c3c/4c5c", "cards='9s8h|/2c3c/4c5c' must have a / and"),
@@ -116,7 +116,7 @@ class Client:
       for line in file:
         text = line.decode().strip()
         _, seat, table = acpc.read_state(text, make_rules(**SMALL))
-        if self.last is not None and table.actor == seat:
+        if self.last is not None and table.turn.actor == seat:
           file.write(self.last(text))
           file.flush()
 
@@ -216,7 +216,7 @@ FIRST = b"MATCHSTATE:0:0::9s8h|\r\n"
     (2 * b"MATCHSTATE:0:0:c:9s8h|\r\n", False, "go on from"),
     (b"MATCHSTATE:0:0:r300:9s8h|\r\nMATCHSTATE:0:0:r300f:9s8h|\r\n", False, "go on from"),
     (b"\x1b[2J\r\n", False, r"sent '\\x1b\[2J': line="),
-    ("MATCHSTATE:0:0:r\u0663\u0660\u0660:9s8h|\r\n".encode(), False, "must be of f, c, rN and /"),
+    ("MATCHSTATE:0:0:r\u0663\u0660\u0660:9s8h|\r\n".encode(), False, "must be of c, f, rN and /"),
   ],
 )
 def test_a_dealer_that_fails_ends_the_match_in_one_sentence(sent, wait, message):
@@ -282,7 +282,8 @@ class Scripted(SimpleSeat):
 
 def test_the_hands_of_the_protocol_s_examples():
   rules, space = make_rules(stack=20_000), " "  # as the examples are printed
-  moves = [acpc.read_action(answer) for *_, answer in EXAMPLES if answer]
+  turn = ChipTable(rules).turn
+  moves = [acpc.DIALECT.read(turn, answer) for *_, answer in EXAMPLES if answer]
   lines = [f"MATCHSTATE:{hand}:{betting}:{cards}{space}" for hand, betting, cards, _ in EXAMPLES]
   said = ["# GAMEDEF", ";", "", *lines]  # comments and empty lines are left out
   with FakeDealer("".join(f"{line}\r\n" for line in said).encode()) as dealer:

@@ -10,7 +10,7 @@ import pytest
 
 from rebel_jax.tables import slumbot
 from rebel_jax.tables.acpc import TableError
-from rebel_jax.tables.chips import ChipTable, make_rules
+from rebel_jax.tables.chips import make_rules
 from tests.chip_hands import AlwaysCall, AlwaysFold, PotManiac, Uniform
 from tests.rebel_jax.test_tables_acpc import FakeDealer
 from tests.sentences import sentence_of
@@ -152,7 +152,7 @@ def test_sizes_of_the_whole_hand_would_be_found(monkeypatch):
   rules = make_rules()
   with Server(1) as server:
     client = slumbot.SlumbotClient(server.host, PotManiac(rules), timeout=10)
-    monkeypatch.setattr(ChipTable, "round_began_at", 0)
+    monkeypatch.setattr(slumbot, "DIALECT", slumbot.DIALECT._replace(of_round=False))
     with pytest.raises(TableError):
       client.play(12)
 

@@ -429,8 +429,8 @@ def test_ends_in_cpp_are_those_of_xla(board, ranges):
   shows, folds = random.normal(size=(2, 2, 21)).astype(np.float32)
   for player in (0, 1):
     reach = random.random((2, 21, group.boards, group.width(1 - player)), np.float32)
-    reach *= group.final.strength[1 - player] >= 0
-    live = group.final.strength[player] >= 0
+    reach *= group.strength[1 - player] >= 0
+    live = group.strength[player] >= 0
 
     @jax.jit
     def values(prepared, *given, player=player, reach=reach):
@@ -502,4 +502,4 @@ def test_rivers_of_a_spot_share_shapes():
       found.add(str(jax.tree.map(np.shape, wide)))
       # Its own columns stay in front (`rebel_jax.spots.study`).
       assert all((x == np.arange(len(x))).all() for x in columns[0])
-  assert [len(found) for found in shapes] == [15, 13, 2]  # as they are, with four digits, coarse
+  assert [len(found) for found in shapes] == [15, 12, 2]  # as they are, with four digits, coarse

@@ -17,7 +17,6 @@ from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
 from games.poker import betting
-from games.poker.cards import shares_card
 from games.poker.holdem import Holdem
 from games.poker.lines.boards import (
   NONE,
@@ -125,22 +124,12 @@ def _dealt(game: Holdem, states: np.ndarray) -> np.ndarray:
   burned = np.asarray(game.burns(states))
   following = game.next_states(states, np.full(len(states), game.burn))
   states = np.where(burned[:, None], following, states)
-  cards = np.asarray(game.legal_deals(states)).argmax(axis=1)
+  cards = np.asarray(game.legal_actions(states))[:, game.first_deal :].argmax(axis=1)
   return game.next_states(states, game.first_deal + cards)
 
 
 Array = Any
 _STATIC = {"static": True}
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Final:
-  """Hands on boards on which all cards lie; of each player."""
-
-  strength: tuple[Array, Array]  # [B, J] -1 for hands that the board blocks
-  # [B, C, M] columns of hands that hold each card, weakest first; J fills up
-  member: tuple[Array, Array]
 
 
 @jax.tree_util.register_dataclass
@@ -156,7 +145,8 @@ class Group:
   holding: tuple[Array, Array]  # [D, J, C] how many hands of each class hold a card
   # [J] the other's class of the same hand; the other's J if it does not hold it
   twin: tuple[Array, Array]
-  final: Final | None  # where all cards lie
+  # [B, J] where all cards lie, -1 for hands that the board blocks
+  strength: tuple[Array, Array] | None
   boards: int = dataclasses.field(metadata=_STATIC)
   plain: bool = dataclasses.field(metadata=_STATIC)  # every class is one hand
   same: bool = dataclasses.field(metadata=_STATIC)  # both have the same classes
@@ -197,7 +187,6 @@ class LineMap:
     alike: cards and hands that may change places.
     nodes: the lines of each level.
     boards: of each round.
-    dead: `[B, H]` for each round, whether a hand holds a card that was dealt.
     classes: each player's on each round.
   """
 
@@ -205,7 +194,6 @@ class LineMap:
   alike: Alike
   nodes: tuple[LineNodes, ...]
   boards: tuple[Boards, ...]
-  dead: tuple[np.ndarray, ...]
   classes: tuple[tuple[Classes, Classes], ...]
 
   def sentence(self) -> str:
@@ -286,8 +274,7 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
   lines = Lines(ends([x.stake for x in nodes]), rakes, tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
-  dead = tuple(shares_card(own.cards, game.hole_cards) for own in boards)
-  return lines, LineMap(game, alike, nodes, tuple(boards), dead, tuple(classes))
+  return lines, LineMap(game, alike, nodes, tuple(boards), tuple(classes))
 
 
 def _street(game, rows, boards, classes, before, alike, strengths) -> Street:
@@ -300,9 +287,8 @@ def _street(game, rows, boards, classes, before, alike, strengths) -> Street:
   if before is None:
     return Street(belief, None, None, groups)
   above, of_above = before
-  found = [parent_columns(game, above, of_above[p], classes[p]) for p in (0, 1)]
-  parent: Any = tuple(np.maximum(x, 0) for x in found)
   children: Any = tuple(dealt_columns(above, of_above[p], classes[p], alike.moved) for p in (0, 1))
+  parent: Any = tuple(parent_columns(x, len(own.hand)) for x, own in zip(children, classes))
   return Street(belief, parent, children, groups)
 
 
@@ -312,17 +298,14 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
   hands = [own.lists[number] for own in classes]
 
   def side(p: int) -> tuple[np.ndarray, ...]:
-    """Returns a player's `cards`, `size`, `holding` and `twin`, and fields of `Final`."""
+    """Returns a player's `cards`, `size`, `holding` and `twin`, and `strength`."""
     own, width, other = classes[p], len(hands[p]), hands[1 - p]
     place = np.where(own.column == NONE, NONE, own.column - own.starts[:, None])[first:last]
     named = own.hand[own.starts[first] :][: (last - first) * width].reshape(-1, width)
-    final: tuple[np.ndarray, ...] = ()
+    strength: tuple[np.ndarray, ...] = ()
     if strengths is not None:
       found = np.take_along_axis(strengths[first:last], np.maximum(named, 0), axis=1)
-      final = (
-        np.where(named == NONE, -1, found),
-        _by_card(game, own, (first, last), width, strengths),
-      )
+      strength = (np.where(named == NONE, -1, found),)
     if alike.hands is None:  # a board leaves all hands of a class, or none
       place, named = place.max(axis=0)[None], named.max(axis=0)[None]
     table = np.zeros((len(place), width, held.shape[1]))
@@ -330,30 +313,12 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
     np.add.at(table, (row, place[row, hand]), held[hand])
     found = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
     twin = np.where(other[found] == hands[p], found, len(other))
-    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, *final
+    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, *strength
 
-  cards, size, holding, twin, *final = zip(side(0), side(1))
-  shown = Final(*final) if final else None
+  cards, size, holding, twin, *strength = zip(side(0), side(1))
   plain = bool(all((x <= 1).all() for x in size))
   same = len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all())
-  return Group(cards, size, holding, twin, shown, last - first, plain, same)
-
-
-def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -> np.ndarray:
-  """Returns `Final.member` of one player."""
-  held = holds(game.hole_cards, game.deck.num_cards, bool)  # [H, C]
-  lists = []
-  for b in range(*rows):
-    live = np.flatnonzero(own.column[b] != NONE)
-    live = live[np.argsort(strengths[b, live], kind="stable")]
-    columns = own.column[b, live] - own.starts[b]
-    lists.append([columns[mine] for mine in held[live].T])
-  most = max(1, max(len(x) for board in lists for x in board))
-  member = np.full((len(lists), held.shape[1], most), width)
-  for row, board in zip(member, lists):
-    for filled, columns in zip(row, board):
-      filled[: len(columns)] = columns
-  return member
+  return Group(cards, size, holding, twin, *(strength or [None]), last - first, plain, same)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -411,7 +376,7 @@ class Follower:
     by, child = own.by[board, card], int(own.child[board, card])
     hands = np.where(place.hands == NONE, NONE, self.spot.alike.moved[by][place.hands])
     street = place.street + 1
-    blocked = self.spot.dead[street][child][hands]
+    blocked = np.isin(game.hole_cards, self.spot.boards[street].cards[child]).any(axis=1)[hands]
     return Place(
       self._first[street],
       int(self.spot.nodes[place.level].next[place.row]),

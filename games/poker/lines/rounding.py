@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from games.arrays import checked, filled
-from games.poker.lines.lines import Final, Group, Lines, Street
+from games.poker.lines.lines import Group, Lines, Street
 
 # A program takes seconds to compile, a river milliseconds to solve and a turn seconds.
 _MOST_WASTE = 1.5
@@ -34,8 +34,6 @@ class Shape(NamedTuple):
 
   boards: tuple[tuple[int, ...], ...]  # of each group
   hands: tuple[tuple[tuple[int, int], ...], ...]  # of each group, each player's
-  # most hands that hold a card, of each group and player; 0 before all cards lie
-  holders: tuple[tuple[tuple[int, int], ...], ...]
   # most cards that a hand may be dealt, of each round and player; 0 at first
   cards: tuple[tuple[int, int], ...]
   kind: Hashable  # what no rounding makes alike
@@ -61,18 +59,10 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
     for number, street in enumerate(streets)
   )
   hands: Any = tuple(tuple((to(x.width(0)), to(x.width(1))) for x in y.groups) for y in streets)
-  holders: Any = tuple(tuple(_holders(group, to) for group in x.groups) for x in streets)
   dealt = [street.children for street in streets]
   cards: Any = tuple((0, 0) if x is None else tuple(bucket(y.shape[1]) for y in x) for x in dealt)
   flags = tuple(tuple((x.plain, x.same, x.alone) for x in y.groups) for y in streets)
-  return Shape(boards, hands, holders, cards, (flags, lines.levels, lines.rakes is None))
-
-
-def _holders(group: Group, to: Callable[[int], int]) -> tuple[int, ...]:
-  """Returns the most hands that hold a card, of each player, rounded by `to`; 0 before the end."""
-  if group.final is None:
-    return 0, 0
-  return tuple(min(to(x.shape[2]), x.shape[1] - 1) for x in group.final.member)
+  return Shape(boards, hands, cards, (flags, lines.levels, lines.rakes is None))
 
 
 @checked
@@ -158,27 +148,23 @@ def _street(
       moved = np.append(here, total)[dealt].astype(dealt.dtype)
       moved = filled(moved, (len(moved), shape.cards[number][p]), total)
       children.append(spread(moved, rows, before, total))
-  sizes = zip(shape.boards[number], shape.hands[number], shape.holders[number])
+  sizes = zip(shape.boards[number], shape.hands[number])
   groups = tuple(_group(group, *size) for group, size in zip(street.groups, sizes))
   both: Any = [tuple(found) or None for found in (belief, parent, children)]
   return Street(both[0], both[1], both[2], groups)
 
 
-def _group(group: Group, boards: int, widths: Any, holders: Any) -> Group:
+def _group(group: Group, boards: int, widths: Any) -> Group:
   alone = boards if group.alone else 1
-
-  def renamed(columns: Any, player: int) -> np.ndarray:
-    return np.where(columns == group.width(player), widths[player], columns)
-
   sides = []
   for p, width in enumerate(widths):
     side = [filled(x[p], (alone, width)) for x in (group.cards, group.size, group.holding)]
-    side.append(filled(renamed(group.twin[p], 1 - p), (width,), widths[1 - p]))
-    if group.final is not None:
-      member = renamed(group.final.member[p], p)
-      side.append(filled(group.final.strength[p], (boards, width), -1))
-      side.append(filled(member, (boards, member.shape[1], holders[p]), width))
+    other = widths[1 - p]
+    twin = np.where(group.twin[p] == group.width(1 - p), other, group.twin[p])
+    side.append(filled(twin, (width,), other))
+    if group.strength is not None:
+      side.append(filled(group.strength[p], (boards, width), -1))
     sides.append(side)
-  cards, size, holding, twin, *final = zip(*sides)
-  shown = Final(*final) if final else None
-  return Group(cards, size, holding, twin, shown, boards, group.plain, group.same)
+  cards, size, holding, twin, *strength = zip(*sides)
+  found = *(strength or [None]), boards, group.plain, group.same
+  return Group(cards, size, holding, twin, *found)

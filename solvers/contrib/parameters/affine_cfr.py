@@ -12,10 +12,9 @@ from jax import lax
 
 from games.public_tree import Array
 from solvers.algorithms.cfr import CFR, CFRState
-from solvers.algorithms.regret_rules import Siblings
 from solvers.contrib.parameters.affine_trees import AffineTrees
 from solvers.sweeps.pairs import TreePairs, make_pairs
-from solvers.sweeps.problem import Problem, Sweep, TreeProblem, choose, make_problem
+from solvers.sweeps.problem import Problem, Sweep, TreeProblem, make_problem
 
 
 @jax.tree_util.register_dataclass
@@ -76,26 +75,11 @@ class AffineCFR(CFR):
     sweep = jax.tree.map(problem.combine, sweeps)
     return self.average(problem, state, sweep.root, player, k), sweep
 
-  def learn(
-    self, problem: Any, state: CFRState, sweep: Sweep, player: int, k: jax.Array
-  ) -> CFRState:
-    """Adds regrets `[1 + D, n, H]` and matches the next policy to their sum at this theta."""
-    regret = list(state.regret)
-    for i, old in enumerate(regret):
-      if old is None or sweep.parents[i] is None:
-        continue
-      advantages = jax.vmap(lambda one, i=i: problem.advantages(one, i, player))(sweep)
-      new = self.rule.update(old, advantages, k)
-      regret[i] = choose(problem.moves_at(i, player), new, old)
-    state = state._replace(regret=tuple(regret))
-    return self.matched(problem, state, player, k)
+  def advantages(self, problem: Any, sweep: Sweep, index: int, player: int) -> jax.Array:
+    return jax.vmap(lambda one: problem.advantages(one, index, player))(sweep)
 
   def matched(self, problem: Any, state: CFRState, player: int, k: jax.Array) -> CFRState:
-    """Matches `player`'s policy to its regrets at the problem's theta."""
-    policy = list(state.policy)
-    for i, regret in enumerate(state.regret):
-      moved = regret is not None and problem.moves_at(i, player)
-      if moved is not False:
-        rows = self.rule.match(problem.combine(regret), Siblings(problem, i, player), k)
-        policy[i] = choose(moved, rows, policy[i])
-    return state._replace(policy=tuple(policy))
+    """Returns the state with `player`'s policy matched to its regrets at the problem's theta."""
+    regret = tuple(None if x is None else problem.combine(x) for x in state.regret)
+    found = super().matched(problem, state._replace(regret=regret), player, k)
+    return state._replace(policy=found.policy)

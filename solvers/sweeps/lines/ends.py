@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.poker.lines.lines import Final, Group
+from games.poker.lines.lines import Group
 from solvers import native, tuning
 from solvers.sweeps import showdowns
-from solvers.sweeps.showdowns import SortedShowdowns, product, sort_between
+from solvers.sweeps.showdowns import SortedShowdowns, hands_of_card, product, sort_between
 
 _MAX_DENSE = 2**17  # entries of a table of the players' hands
 _SOURCE = Path(__file__).with_name("walk.cc")
@@ -84,7 +84,7 @@ Ends = Dense | Sorted | Walk
 
 def form_of(group: Group, dtype: Any) -> type[Ends]:
   """Returns the fastest form of the ends on a group of boards."""
-  if group.final is not None and dtype == jnp.float32 and tuning.on_cpu() and _target() is not None:
+  if group.strength and dtype == jnp.float32 and tuning.on_cpu() and _target() is not None:
     return Walk
   return Dense if group.width(0) * group.width(1) <= _MAX_DENSE else Sorted
 
@@ -97,17 +97,17 @@ def make_ends(group: Group, dtype: Any, form: type[Ends] | None = None) -> Ends:
   """Prepares the ends on a group of boards; `form=None` chooses the form."""
   form = form_of(group, dtype) if form is None else form
   folds = make_folds(group, dtype)
-  if group.final is None:
+  if group.strength is None:
     return Dense(folds, None)
-  tables, shared = make_showdowns(group, group.final, dtype, form)
+  tables, shared = make_showdowns(group, dtype, form)
   return join_ends(group, folds, tables, shared)
 
 
-def make_showdowns(group: Group, final: Final, dtype: Any, form: type[Ends]) -> tuple[Any, Any]:
+def make_showdowns(group: Group, dtype: Any, form: type[Ends]) -> tuple[Any, Any]:
   """Returns tables for `join_ends`: a pair of all boards, and a pair alike or of each."""
   if form is Sorted:
-    return tuple(sort(group, final, p) for p in (0, 1)), None
-  strength = jnp.asarray(final.strength[0]), jnp.asarray(final.strength[1])
+    return tuple(sort(group, p) for p in (0, 1)), None
+  strength: Any = jax.tree.map(jnp.asarray, group.strength)
   if form is Dense:
     return strength, (fold_table(group, 0, dtype), fold_table(group, 1, dtype))
   order = [jnp.argsort(own, axis=1, stable=True).astype(jnp.int32) for own in strength]
@@ -186,20 +186,22 @@ def _signs(ours: jax.Array, theirs: jax.Array) -> jax.Array:
   return jnp.sign(ours[:, None] - theirs[:, :, None])
 
 
-def sort(group: Group, final: Final, player: int) -> SortedShowdowns:
+def sort(group: Group, player: int) -> SortedShowdowns:
   """Returns `player`'s values against the other's hands, board by board."""
-  other = 1 - player
+  group, other = jax.tree.map(jnp.asarray, group), 1 - player
+  strength: Any = group.strength
+  most = group.holding[other].shape[2] - 1  # hands that hold one card hold another, too
+  of_card = jax.vmap(lambda x: hands_of_card(x, most))(group.holding[other])
 
   def sort_board(board):
-    ours, theirs, member, cards, size = board
-    return sort_between(theirs, member, ours, cards, None if group.plain else size)
+    theirs, ours, of_card, cards, size = board
+    return sort_between(theirs, of_card, ours, cards, None if group.plain else size)
 
-  boards = jax.tree.map(jnp.asarray, (final.strength[player], final.strength[other]))
   alike = jax.tree.map(
     lambda x: jnp.broadcast_to(x, (group.boards, *x.shape[1:])),
-    (jnp.asarray(group.cards[player]), jnp.asarray(group.size[other])),
+    (of_card, group.cards[player], group.size[other]),
   )
-  return lax.map(sort_board, (*boards, jnp.asarray(final.member[other]), *alike))
+  return lax.map(sort_board, (strength[other], strength[player], *alike))
 
 
 def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:

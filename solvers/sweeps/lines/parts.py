@@ -200,7 +200,7 @@ def make_parted_problem(lines: Lines, shares: int = 1, lock: Lock | None = None)
 
 
 def _part(street: Street, group: Group, start: list[int], rows: int, shares: int) -> Part:
-  assert group.final is not None
+  assert group.strength is not None
   assert street.parent is not None
   widths = [group.width(p) for p in (0, 1)]
   number = max(1, min(group.boards, tuning.pieces().cells // (max(widths) * rows)))
@@ -221,7 +221,7 @@ def _part(street: Street, group: Group, start: list[int], rows: int, shares: int
     )
 
   dtype = street.belief[0].dtype
-  tables, alike = make_showdowns(group, group.final, dtype, form_of(group, dtype))
+  tables, alike = make_showdowns(group, dtype, form_of(group, dtype))
   folds = make_folds(group, dtype)
   own = boards if group.alone else lambda rows: jax.tree.map(lambda x: x[None], rows)
   return Part(
@@ -230,7 +230,7 @@ def _part(street: Street, group: Group, start: list[int], rows: int, shares: int
     boards(tables),
     own(alike),
     own(folds),
-    dataclasses.replace(group, final=None, boards=number),
+    dataclasses.replace(group, strength=None, boards=number),
     group.boards,
   )
 
