@@ -55,7 +55,7 @@ def test_the_command_measures_what_the_run_did(kind, capsys):
 
 
 def test_other_searches_are_other_agents(capsys, monkeypatch):
-  made = []
+  folder, made = of("growing"), []
 
   def of_seeds(self, params, seeds, progress):
     made.append(self.how.search)
@@ -63,7 +63,7 @@ def test_other_searches_are_other_agents(capsys, monkeypatch):
 
   monkeypatch.setattr(ChainEvaluator, "of_seeds", of_seeds)
   for others in ([], ["--mix", "0", "--at-once", "--seeds", "2"]):
-    assert evaluate.main([str(of("growing")), *others, "--json"]) == 0
+    assert evaluate.main([str(folder), *others, "--json"]) == 0
   found = json.loads(capsys.readouterr().out.splitlines()[-1])
   assert (found["mix"], found["alternating"], found["seeds"]) == (0, False, 2)
   assert [(x.mix, x.alternating) for x in made] == [(0.5, True), (0.0, False)]
