@@ -44,7 +44,7 @@ class Timed:
   def observe(self, event: Event) -> None:
     """See `ChipPlayer`."""
     if isinstance(event, RaiseTo) and not self._player.lost:
-      known = self._player._tree_bets().values()
+      known = self._player.game.bets_at(self._player._state).values()
       self._known &= self._player.table.turn.actor == self._player.seat or event.chips in known
     self._spent += timing.timed(lambda: self._player.observe(event))[1]
 

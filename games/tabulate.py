@@ -147,6 +147,16 @@ def children_of(tree: PublicTree, num_actions: int | None = None) -> np.ndarray:
   return _child(len(tree.kind), number, parent, action, nodes)
 
 
+def by_edge(rules: "Tabulated", nodes: np.ndarray, rows: Any) -> np.ndarray:
+  """Returns a policy `[n, M, H]` at a tree's `nodes` `[n]` by its edges: `[N, H]`, 1 elsewhere."""
+  leads_to, action = map(np.asarray, rules.moves_of(nodes[:, None]))
+  move = np.nonzero(action >= 0)
+  child = np.asarray(rules.tables.info.child)[nodes[move[0]], action[move]]
+  policy = np.ones((len(rules.tables.actor), rules.num_infostates), rows.dtype)
+  policy[child, leads_to[move]] = np.asarray(rows)[move]
+  return policy
+
+
 def _child(number: int, num_actions: int, parent: Any, action: Any, after: Any) -> np.ndarray:
   child = np.full((number, num_actions), -1, np.int32)
   child[parent, action] = after

@@ -15,7 +15,7 @@ import numpy as np
 
 import games
 import solvers
-from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, category, evaluate
+from games.poker import CALL, FOLD, Holdem, betting, category, evaluate
 from rebel_jax import flags
 from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
@@ -67,22 +67,22 @@ class ChipSeat(Seat):
 
   def _follow(self, action: int) -> None:
     game, (*before, _) = self.dealer.game, self.dealer.history
-    state = game.state_after(before)[None]
+    state = game.state_after(before)
     if action >= game.first_deal:
-      cards = game.dealing.sets[int(state[0, betting.ROUND])][action - game.first_deal]
+      cards = game.dealing.sets[int(state[betting.ROUND])][action - game.first_deal]
       self.seat.observe(chips.Deal(tuple(cards.tolist())))
     elif action != game.burn:
-      to = int(game.amounts(state)[0, action - FIRST_BET]) if action >= FIRST_BET else 0
-      self.seat.observe((chips.Fold(), chips.Call(), chips.RaiseTo(to))[min(action, FIRST_BET)])
+      moves: dict[int, chips.Move] = {FOLD: chips.Fold(), CALL: chips.Call()}
+      self.seat.observe(moves.get(action) or chips.RaiseTo(game.bets_at(state)[action]))
 
   def _move(self, move: chips.Move) -> Move:
     """Returns a move in chips as one of the dealer's game, to which its bet may be added."""
     dealer, action = self.dealer, FOLD if isinstance(move, chips.Fold) else CALL
     if isinstance(move, chips.RaiseTo):
-      amounts = dealer.game.amounts(dealer.state[None])[0]
-      if move.chips not in amounts:
+      bets = {to: action for action, to in dealer.game.bets_at(dealer.state).items()}
+      if move.chips not in bets:
         return dealer.widen(move.chips)
-      action = FIRST_BET + int(np.argmax(amounts == move.chips))
+      action = bets[move.chips]
     return Move(action, dealer.infostates[self.player])
 
   def act(self) -> Move:

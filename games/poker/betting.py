@@ -4,7 +4,6 @@ These are the rules themselves, with every bet size; `abstraction` picks the siz
 """
 
 import dataclasses
-import functools
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -29,13 +28,12 @@ FOLD = 0
 CALL = 1
 FIRST_BET = 2
 MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
-check_chips = functools.partial(check_integer, most=MAX_CHIPS)
 Stack = Annotated[int, (1, MAX_CHIPS)]
 Stake = Annotated[int, (0, MAX_CHIPS)]
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
 
 
-class Turn(NamedTuple):
+class BettingTurn(NamedTuple):
   """The betting at one state, for a player or a program to read."""
 
   round: int  # from 0
@@ -174,13 +172,13 @@ class Betting:
     smallest = xp.maximum(states[:, LAST_RAISE], self.big_blind)
     return xp.minimum(self.highest(states) + smallest, states[:, STACK])
 
-  def at(self, state: np.ndarray) -> Turn:
-    """Returns what there is to know of one `state`."""
+  def at(self, state: np.ndarray) -> BettingTurn:
+    """Returns the betting at one `state` as a record."""
     status, paid = int(state[STATUS]), (int(state[PAID_0]), int(state[PAID_1]))
     may_fold, may_raise, least = (
       f(state[None])[0].item() for f in (self.may_fold, self.may_raise, self.least_raise)
     )
-    return Turn(
+    return BettingTurn(
       round=int(state[ROUND]),
       actor=int(state[ACTOR]) if status == GOING_ON else None,
       folded={FOLDED_0: 0, FOLDED_1: 1}.get(status),
@@ -197,7 +195,7 @@ class Betting:
     Raises:
       ValueError: no raise is, or this one is too small, too large, or not a whole number.
     """
-    check_chips("bet", to, least=0)
+    check_integer("bet", to, least=0, most=MAX_CHIPS)
     if (raises := self.at(state).raises) is None:
       raise ValueError(f"bet={to} is not legal where nobody may raise")
     least, most = raises

@@ -281,7 +281,7 @@ class NestedAgent(Seat):
     self._node = node
 
   def _bets(self) -> dict[int, int]:
-    """Returns what each bet of the agent's tree here is to, in chips, by action."""
+    """Returns the chips that each bet of the agent's tree here is to, by action."""
     return self.game.bets_at(np.asarray(self._tree.state)[self._node])
 
   def choices(self) -> dict[Move, float]:

@@ -61,12 +61,9 @@ class SimplePlayer(UniformPlayer):
 
   def act(self) -> Move:
     game, state, held = self.game, self._state, self.infostate
-    board = game.on_board(state[None])[0].tolist()
-    shown = tuple(card for card in board if card >= 0)
+    shown = tuple(card for card in game.on_board(state[None])[0].tolist() if card >= 0)
     hand = tuple(game.hole_cards[held].tolist())
-    turn, to_come = game.rules.at(state), len(board) - len(shown)
-    here = HoldemDecision(game.rules, game.deck, turn, hand, shown, to_come)
-    wish = self._wish(here, self._rng)
+    wish = self._wish(HoldemDecision(game, game.rules.at(state), hand, shown), self._rng)
     if wish == "fold":
       return Move(FOLD, held)
     bets = game.bets_at(state)

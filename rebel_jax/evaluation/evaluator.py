@@ -13,7 +13,7 @@ import numpy as np
 
 import solvers
 from games import CHANCE, Game, PublicTree
-from games.tabulate import children_of
+from games.tabulate import by_edge
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
 from rebel_jax.config import Config, ConfigError, DeepCFR, in_config_errors
@@ -127,7 +127,10 @@ class Evaluator(Measures):
           yield Measurement(row, course)
       if number is not None:
         course.append((number, value))
-        row = _of_trajectories([x for _, x in course]) | of_each
+        values = [x for _, x in course]
+        spread = float(np.std(values, ddof=1)) if number > 1 else None  # of one trajectory
+        row = {"exploitability": float(np.mean(values)), "exploitability_spread": spread}
+        row |= {"trajectories": number} | of_each
         yield Measurement(row, course)
     if self._unsafe:
       average = self.exploitability(
@@ -180,13 +183,6 @@ class Evaluator(Measures):
     for sampled in so_far:
       policy = jnp.asarray(average_policy(self.agent, sampled))
       yield sampled, float(solvers.exploitability(self.agent.tree, policy))
-
-
-def _of_trajectories(values: list[float]) -> dict[str, Any]:
-  """Returns the mean of trajectories' exploitabilities, and the standard deviation of one."""
-  spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-  mean = float(np.mean(values))
-  return {"exploitability": mean, "exploitability_spread": spread, "trajectories": len(values)}
 
 
 class KeptPlaythroughs:
@@ -243,16 +239,10 @@ class AverageEvaluator(Measures):
 
   def policy(self, params: Any) -> np.ndarray:
     """Returns the policy on the tree, `[N, H]`."""
-    tree, lines, h = self.tree, self._table.lines, self.game.num_infostates
-    assert tree is not None
-    nodes = np.flatnonzero(tree.kind < CHANCE).astype(np.int32)
-    leads_to, action = self._table.rules.moves_of(nodes[:, None])
-    child = children_of(tree, self.game.num_actions)[nodes[:, None, None], np.maximum(action, 0)]
-    place = np.where(action >= 0, child * h + leads_to, tree.num_nodes * h)
-    found = np.asarray(self.rows(params, nodes[:, None], np.asarray(lines)[nodes]))
-    policy = np.ones(tree.num_nodes * h + 1, found.dtype)
-    policy[place] = found
-    return policy[:-1].reshape(-1, h)
+    assert self.tree is not None
+    nodes = np.flatnonzero(self.tree.kind < CHANCE).astype(np.int32)
+    found = self.rows(params, nodes[:, None], np.asarray(self._table.lines)[nodes])
+    return by_edge(self._table.rules, nodes, found)
 
   def strategy(self, params: Any) -> Strategy:
     """Returns the policy as metrics play against it."""

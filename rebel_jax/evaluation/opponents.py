@@ -9,7 +9,7 @@ import numpy as np
 
 from games import PublicTree
 from games.arrays import unknown_name
-from games.poker import Deck, betting, evaluate
+from games.poker import Holdem, betting, evaluate
 
 Wish = str | int  # "fold", "call" (or check), or the chips that a raise is to
 _BET_ABOVE = 0.65  # share of the pot
@@ -18,29 +18,28 @@ _BET_ABOVE = 0.65  # share of the pot
 class HoldemDecision(NamedTuple):
   """A decision of hold'em."""
 
-  rules: betting.Betting  # stacks and bets
-  deck: Deck
-  turn: betting.Turn  # the betting
+  game: Holdem
+  turn: betting.BettingTurn  # the betting
   held: tuple[int, ...]  # the two cards of the player to act
   board: tuple[int, ...]  # cards on the board
-  to_come: int  # how many cards are still to be dealt
 
 
 def equity(here: HoldemDecision, rng: np.random.Generator, *, samples: int = 200) -> float:
   """Estimates what the hand wins, ties as half, against a random hand on random boards."""
-  unseen = np.setdiff1d(np.arange(here.deck.num_cards), [*here.held, *here.board])
+  deck, total = here.game.deck, len(here.game.board) + sum(here.game.deals)
+  unseen = np.setdiff1d(np.arange(deck.num_cards), [*here.held, *here.board])
   shuffled = rng.permuted(np.tile(unseen, (samples, 1)), axis=1)
   known = np.tile(here.board, (samples, 1)).astype(int)
-  shown = np.concatenate([known, shuffled[:, 2 : 2 + here.to_come]], axis=1)
+  shown = np.concatenate([known, shuffled[:, 2 : 2 + total - len(here.board)]], axis=1)
   own = np.concatenate([np.tile(here.held, (samples, 1)), shown], axis=1)
   other = np.concatenate([shuffled[:, :2], shown], axis=1)
-  wins = np.sign(evaluate(here.deck, own).astype(int) - evaluate(here.deck, other))
+  wins = np.sign(evaluate(deck, own).astype(int) - evaluate(deck, other))
   return float((1 + wins.mean()) / 2)
 
 
 def _pot_raise(here: HoldemDecision, rng: np.random.Generator) -> Wish:
   """Raises by the pot, to the nearest legal size; calls where no raise is legal."""
-  pot = 3 * here.turn.highest + here.rules.dead
+  pot = 3 * here.turn.highest + here.game.rules.dead
   return np.clip(pot, *here.turn.raises).item() if here.turn.raises else "call"
 
 
@@ -58,7 +57,7 @@ def _by_equity(here: HoldemDecision, rng: np.random.Generator) -> Wish:
   if share > _BET_ABOVE:
     return _pot_raise(here, rng)
   # A call of c chips wins back its share of a pot of twice the highest bet.
-  pays = share * (2 * highest + here.rules.dead) >= highest - min(here.turn.paid)
+  pays = share * (2 * highest + here.game.rules.dead) >= highest - min(here.turn.paid)
   return "call" if pays else "fold"
 
 

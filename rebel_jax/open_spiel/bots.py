@@ -1,7 +1,7 @@
 """Agents and players in chips as OpenSpiel bots, and matches against OpenSpiel's bots."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyspiel
@@ -14,13 +14,9 @@ from rebel_jax.open_spiel.policies import find_moves, load_game
 from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, seat_of
 from solvers import validation
 
-
-class Turn(NamedTuple):
-  """An information state of OpenSpiel's, in our terms."""
-
-  history: tuple[int, ...]  # the public actions so far
-  infostates: tuple[int, ...]  # ours that are OpenSpiel's one
-  actions: dict[int, tuple[int, tuple[int, ...]]]  # its actions to ours and infostates after them
+# The public actions before a decision, our infostates that are one of OpenSpiel's, and by each of
+# its actions ours and the infostates after it.
+Turn = tuple[tuple[int, ...], tuple[int, ...], dict[int, tuple[int, tuple[int, ...]]]]
 
 
 class Translation:
@@ -40,14 +36,14 @@ class Translation:
         if tree.infostate_parent is not None:
           origins = tree.infostate_parent[node, tree.kind[above], list(after)]
           before = tuple(dict.fromkeys(origins.tolist()))
-        self._turns[string] = Turn(tree.history(above), before, {})
-      self._turns[string].actions[action] = int(tree.action[node]), after
+        self._turns[string] = tree.history(above), before, {}
+      self._turns[string][2][action] = int(tree.action[node]), after
 
   def turn(self, state: pyspiel.State, player: int) -> Turn:
     """Returns the turn of `player` in a state."""
     if self._turns:
       return self._turns[state.information_state_string(player)]
-    return Turn(tuple(state.history()), (0,), {x: (x, (0,)) for x in state.legal_actions(player)})
+    return tuple(state.history()), (0,), {x: (x, (0,)) for x in state.legal_actions(player)}
 
 
 class _FollowingBot(pyspiel.Bot):
@@ -108,8 +104,8 @@ class AgentBot(_FollowingBot):
     while self.catch_up(state):
       prepare([self._agent])
     choices = self._agent.choices()
-    actions = self._translation.turn(state, self._player).actions.items()
-    policy = {x: max(choices.get(Move(y, h), 0.0) for h in after) for x, (y, after) in actions}
+    _, _, ours = self._translation.turn(state, self._player)
+    policy = {x: max(choices.get(Move(y, h), 0.0) for h in z) for x, (y, z) in ours.items()}
     weights = np.array(list(policy.values()))
     return list(zip(policy, (weights / weights.sum()).tolist()))
 

@@ -38,7 +38,7 @@ class Step(NamedTuple):
   known: Keys  # to each player at the stage that is being expanded
 
   def moved(self, player: int) -> Key:
-    """Returns what `player` knows once it has moved."""
+    """Returns the key of `player` after its move."""
     known = self.known[player]
     return (known[0], self.action) if self.actor == player else known
 

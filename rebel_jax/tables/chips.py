@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from games.arrays import Player, checked, is_whole, short
-from games.poker import NUM_HOLE_CARDS, RANKS, SUITS, BetSizes, Betting, Deck, Holdem, evaluate
-from games.poker.betting import Stack, Stake, Turn
+from games.poker import NUM_HOLE_CARDS, RANKS, SUITS, Holdem, SmallHoldem, evaluate
+from games.poker.betting import BettingTurn, Stack, Stake
 from solvers import validation
 
 Cards = tuple[int, ...]
@@ -92,9 +92,8 @@ def make_rules(
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):
     deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
-  rules = Betting.with_blinds((stack, stack), (small_blind, big_blind), big_blind, (0, 1))
-  deck, sizes = Deck(str(ranks), suits), BetSizes.parse("a")  # of trees; tables take any bet
-  return Holdem(deck=deck, deals=tuple(deals), rules=rules, bets=sizes)
+  blinds, bets = (small_blind, big_blind), "a"  # of trees; tables take any bet
+  return SmallHoldem(str(ranks), suits, tuple(deals), blinds, stack, big_blind, (0, 1), bets)
 
 
 class ChipTable:
@@ -126,7 +125,7 @@ class ChipTable:
   # What may come next.
 
   @property
-  def turn(self) -> Turn:
+  def turn(self) -> BettingTurn:
     """The betting, by seats; its actor is None where cards are due or the hand is over."""
     return self.turns[-1]
 
@@ -218,13 +217,13 @@ class Dialect(NamedTuple):
   bet: str
   of_round: bool
 
-  def write(self, turn: Turn, move: Move) -> str:
+  def write(self, turn: BettingTurn, move: Move) -> str:
     """Returns a move as text."""
     if isinstance(move, RaiseTo):
       return f"{self.bet}{move.chips - self.of_round * turn.began_at}"
     return "f" if isinstance(move, Fold) else self._passive(turn)
 
-  def read(self, turn: Turn, text: str) -> Move:
+  def read(self, turn: BettingTurn, text: str) -> Move:
     """Returns the move that a text is; raises a ValueError if it is none."""
     found = re.fullmatch(rf"(f)|{self._passive(turn)}|{self.bet}(\d{{1,10}})", text, re.ASCII)
     if found is None:
@@ -261,7 +260,7 @@ class Dialect(NamedTuple):
     if len(table.board) < len(board):
       raise ValueError(f"board={shown!r} has more cards than {field}={short(text)} has rounds")
 
-  def _passive(self, turn: Turn) -> str:
+  def _passive(self, turn: BettingTurn) -> str:
     return self.call if turn.may_fold else self.check
 
 

@@ -37,9 +37,8 @@ class SimpleSeat(Seated):
     self._wish = opponent(name).wish
 
   def act(self) -> Move:
-    rules, board, held = self.rules, self.table.board, self.table.hole_cards[self.seat]
-    to_come = sum(rules.deals) - len(board)
-    here = HoldemDecision(rules.rules, rules.deck, self.table.turn, held or (), board, to_come)
+    held = self.table.hole_cards[self.seat] or ()
+    here = HoldemDecision(self.rules, self.table.turn, held, self.table.board)
     wish = self._wish(here, self.rng)
     if isinstance(wish, int):
       return RaiseTo(wish)
@@ -172,7 +171,7 @@ class TreePlayer(Seated):
 
   # From one hand to the other.
 
-  def _in_tree(self, event: Event, before: betting.Turn) -> list[int]:
+  def _in_tree(self, event: Event, before: betting.BettingTurn) -> list[int]:
     """Returns the tree's actions for an event at the table; none where its hand is elsewhere."""
     actor = self._actor()
     if isinstance(event, Deal):
@@ -191,7 +190,7 @@ class TreePlayer(Seated):
       return [self._bet_in_tree(event.chips, before)]
     return [FOLD if isinstance(event, Fold) else CALL]
 
-  def _bet_in_tree(self, chips: int, before: betting.Turn) -> int:
+  def _bet_in_tree(self, chips: int, before: betting.BettingTurn) -> int:
     """Returns the tree's action that a bet of the other's is taken for; a call if it has no bet."""
     bets = self.game.bets_at(self._state)
     if not bets:

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from games.arrays import Player, checked, short
+from games.arrays import Player, check_kinds, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config import in_config_errors
 from rebel_jax.tables.acpc import HandFollower, TableError, within
@@ -15,32 +15,28 @@ from rebel_jax.tables.chips import ChipPlayer, ChipTable, Dialect, make_rules, s
 
 _MAX_REPLY = 1_000_000  # bytes
 DIALECT = Dialect("k", "c", "b", of_round=True)
+_FIELDS: dict[str, Any] = {
+  "client_pos": Player,
+  "hole_cards": list[str],
+  "bot_hole_cards": list[str] | None,
+  "board": list[str],
+  "action": str,
+}
 
 
 @checked
 def read_reply(reply: dict[str, Any], rules: Holdem) -> tuple[int, ChipTable]:
   """Returns the player's seat and the hand that a reply of the server's is of."""
-  position = _field(reply, "client_pos", int)
-  if position not in (0, 1):
-    raise ValueError(f"client_pos={short(position)} must be 0 or 1")
-  seat, deck = seat_of(rules, position), rules.deck
-  table = ChipTable(rules)
-  table.show(seat, deck.parse("".join(_field(reply, "hole_cards", list)), field="hole_cards"))
-  if reply.get("bot_hole_cards"):
-    other = "".join(_field(reply, "bot_hole_cards", list))
-    table.show(1 - seat, deck.parse(other, field="bot_hole_cards"))
-  board = deck.parse("".join(_field(reply, "board", list)), field="board")
-  DIALECT.read_betting(table, "action", _field(reply, "action", str), board)
+  check_kinds({name: reply.get(name) for name in _FIELDS}, _FIELDS)
+  seat, table = seat_of(rules, reply["client_pos"]), ChipTable(rules)
+  cards = {
+    name: rules.deck.parse("".join(reply.get(name) or ()), field=name)
+    for name in ("hole_cards", "bot_hole_cards", "board")
+  }
+  table.show(seat, cards["hole_cards"])
+  table.show(1 - seat, cards["bot_hole_cards"] or None)
+  DIALECT.read_betting(table, "action", reply["action"], cards["board"])
   return seat, table
-
-
-def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
-  value = reply.get(name)
-  texts = not isinstance(value, list) or all(isinstance(x, str) for x in value)
-  if not isinstance(value, kind) or isinstance(value, bool) or not texts:
-    kinds = {list: "a list of texts", str: "a text", int: "an integer"}
-    raise ValueError(f"{name}={short(value)} must be {kinds[kind]}")
-  return value
 
 
 @checked
@@ -95,7 +91,7 @@ class SlumbotClient:
     follower = HandFollower(self.player, self.rules)
     reply = self._post("/api/new_hand", {} if self.token is None else {"token": self.token})
     while True:
-      with in_config_errors(f"the server sent {short(reply)}", ValueError, raises=TableError):
+      with in_config_errors(f"the server sent {short(reply)}", raises=TableError):
         seat, table = read_reply(reply, self.rules)
         turn = follower.follow(0, seat, table)  # of one hand alone
         if table.is_over:

@@ -27,21 +27,20 @@ def kuhn_by_rules(monkeypatch):
   monkeypatch.setattr(games.KuhnPoker, "written", False)
 
 
-def searched_for_nothing(ground, about, keys, active, *, how, rounds, params):
-  """Returns uniform policies, questions about the decisions themselves, and beliefs for values."""
-  del active, how, rounds, params
-  number, beliefs = len(keys), about.start.beliefs
+def found_without_search(ground, about, policy, values):
+  """Returns what searches may have come to, with questions about the decisions themselves."""
+  zeros = jnp.zeros(len(values), jnp.int32)
+  left = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(values), *x.shape)), ground.nothing())
+  left = left._replace(current=zeros, here=about.here)
+  asked = Asked(about.here, about.start.beliefs, zeros + 1)
+  return Found(policy, values, values, jnp.ones_like(values), left, asked)
+
+
+def searched_for_nothing(ground, about, *_, **__):
+  """Returns uniform policies, and beliefs for values."""
   moves = ground.rules.moves_of(*about.here).action >= 0
-  left = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), ground.nothing())
-  zeros = jnp.zeros(number, jnp.int32)
-  return Found(
-    policy=moves / jnp.maximum(moves.sum(axis=1, keepdims=True), 1),
-    values=beliefs,
-    root_values=beliefs,
-    root_mass=jnp.ones_like(beliefs),
-    left=left._replace(current=zeros, here=about.here),
-    asked=Asked(about.here, beliefs, zeros + 1),
-  )
+  policy = moves / jnp.maximum(moves.sum(axis=1, keepdims=True), 1)
+  return found_without_search(ground, about, policy, about.start.beliefs)
 
 
 @pytest.mark.parametrize("solves", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -86,11 +86,9 @@ class Checked(UniformPlayer):
 
 def payoffs_of_the_tree(game, player, hole_cards):
   """Returns what the tree says of the hand that `player` followed, to both seats."""
-  state = player._state[None]
-  assert game.actor(state)[0] == games.TERMINAL
+  assert game.actor(player._state[None])[0] == games.TERMINAL
   held = [game.infostate(game.deck.names(cards)) for cards in hole_cards]
-  won = game.pairs().payoff(int(game.payoff_index(state)[0]), tuple(held))
-  won *= float(game.payoff_scale(state)[0])
+  won = game.payoff(player._state, held)
   return won, -won
 
 

@@ -174,7 +174,7 @@ GOOD = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], 
     (GOOD | dict(action="f", winnings=100), "winnings=100 must be one of [50]"),
     (
       GOOD | dict(action="f", winnings=50, bot_hole_cards=5),
-      "bot_hole_cards=5 must be a list of te",
+      "bot_hole_cards=5 must be a list, each a string or None",
     ),
     (GOOD | dict(action="b\u0663\u0660\u0660"), "must be of k, c, f, bN and /"),
     (GOOD | dict(action="b300"), "does not go on from where it was"),  # whatever is answered

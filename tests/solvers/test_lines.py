@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
+from games.poker import BetSizes, Betting, Deck, Holdem
 from games.poker.lines import boards, expand_policy, make_lines, round_up, shape_of, share_shapes
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
@@ -21,6 +21,8 @@ from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
 from solvers.sweeps.problem import Lock
 from tests import harness
+from tests.hand_pairs import pairs_on
+from tests.sentences import sentence_of
 from tests.tiny import python
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
@@ -193,16 +195,12 @@ def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
     assert again.exploitability == pytest.approx(whole.exploitability, rel=2e-4)  # by 16 bits
     for ours, theirs in zip(again.average_policy, whole.average_policy, strict=True):
       np.testing.assert_allclose(ours, theirs, atol=2e-3)
-    with pytest.raises(ValueError, match="num_iterations=4 must be more than start's 4"):
-      find(4, start=before)
-    with pytest.raises(ValueError, match="must be of the same lines"):
-      find(8, start=before._replace(sums=[rows[1:] for rows in before.sums]))
-    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
-      find(8, start=before._replace(sums=None))
-    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
-      find(8, start="a string")
-    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
-      find(8, start=before, algorithm="predictive_cfr_plus")
+    assert "num_iterations=4 must be more than start's 4" in sentence_of(find, 4, start=before)
+    fewer = before._replace(sums=[rows[1:] for rows in before.sums])
+    assert "must be of the same lines" in sentence_of(find, 8, start=fewer)
+    for start, *other in ((before._replace(sums=None),), ("",), (before, "predictive_cfr_plus")):
+      said = sentence_of(find, 8, *other, start=start)
+      assert "must be a solution with sums, of lines by CFR" in said
     assert find(2, algorithm="predictive_cfr_plus").sums is None
     for k in (0, 1):  # both are needed
       sums = list(before.sums)
@@ -338,15 +336,10 @@ def test_spots_at_once_have_one_shape(rivers):
 def sums_over_pairs(lines, columns, reach, player, board):
   """Returns fold and showdown values of each of a player's columns, pair by pair of hands."""
   game, own = columns.game, columns.classes[0]
-  cards = game.hole_cards
-  strength = evaluate(game.deck, np.array([[*hand, *board] for hand in cards]))
-  result = np.zeros((2, len(own[player].hand)))
-  for column, hand in enumerate(own[player].hand):
-    for other, place in enumerate(own[1 - player].column[0]):
-      if place >= 0 and not set(cards[hand]) & set(cards[other]):
-        sign = np.sign(int(strength[hand]) - int(strength[other]))
-        result[:, column] += reach[place] * np.array([1, sign])
-  return result
+  places = own[1 - player].column[0]
+  of_hands = np.where(places >= 0, reach[places], 0)
+  tables = pairs_on(game.deck, game.hole_cards, board)
+  return np.stack([(table @ of_hands)[own[player].hand] for table in tables])
 
 
 def test_spots_at_once_stop_where_each_would_alone(rivers):

@@ -17,6 +17,7 @@ from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
 from games.poker import betting
+from games.poker.cards import shares_card
 from games.poker.holdem import Holdem
 from games.poker.lines.boards import (
   NONE,
@@ -315,10 +316,12 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
     twin = np.where(other[found] == hands[p], found, len(other))
     return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, *strength
 
-  cards, size, holding, twin, *strength = zip(side(0), side(1))
+  sides: Any = zip(side(0), side(1))
+  cards, size, holding, twin, *strength = sides
   plain = bool(all((x <= 1).all() for x in size))
   same = len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all())
-  return Group(cards, size, holding, twin, *(strength or [None]), last - first, plain, same)
+  found = strength[0] if strength else None
+  return Group(cards, size, holding, twin, found, last - first, plain, same)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -376,7 +379,7 @@ class Follower:
     by, child = own.by[board, card], int(own.child[board, card])
     hands = np.where(place.hands == NONE, NONE, self.spot.alike.moved[by][place.hands])
     street = place.street + 1
-    blocked = np.isin(game.hole_cards, self.spot.boards[street].cards[child]).any(axis=1)[hands]
+    blocked = shares_card(game.hole_cards, self.spot.boards[street].cards[child][None])[hands, 0]
     return Place(
       self._first[street],
       int(self.spot.nodes[place.level].next[place.row]),
