@@ -302,15 +302,15 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
   held = holds(game.hole_cards, game.deck.num_cards)  # [H, C]
   hands = [own.lists[number] for own in classes]
 
-  def side(p: int) -> tuple[np.ndarray, ...]:
+  def side(p: int) -> tuple[Any, ...]:
     """Returns a player's `cards`, `size`, `holding` and `twin`, and `strength`."""
     own, width, other = classes[p], len(hands[p]), hands[1 - p]
     place = np.where(own.column == NONE, NONE, own.column - own.starts[:, None])[first:last]
     named = own.hand[own.starts[first] :][: (last - first) * width].reshape(-1, width)
-    strength: tuple[np.ndarray, ...] = ()
+    strength = None
     if strengths is not None:
       found = np.take_along_axis(strengths[first:last], np.maximum(named, 0), axis=1)
-      strength = (np.where(named == NONE, -1, found),)
+      strength = np.where(named == NONE, -1, found)
     if alike.hands is None:  # a board leaves all hands of a class, or none
       place, named = place.max(axis=0)[None], named.max(axis=0)[None]
     table = np.zeros((len(place), width, held.shape[1]))
@@ -318,12 +318,13 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
     np.add.at(table, (row, place[row, hand]), held[hand])
     found = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
     twin = np.where(other[found] == hands[p], found, len(other))
-    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, *strength
+    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, strength
 
-  cards, size, holding, twin, *strength = zip(side(0), side(1))
+  cards, size, holding, twin, strength = zip(side(0), side(1))
+  shown = None if strengths is None else strength
   plain = bool(all((x <= 1).all() for x in size))
   same = len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all())
-  return Group(cards, size, holding, twin, *(strength or [None]), last - first, plain, same)
+  return Group(cards, size, holding, twin, shown, last - first, plain, same)
 
 
 @dataclasses.dataclass(frozen=True)
