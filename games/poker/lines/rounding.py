@@ -161,12 +161,13 @@ def _group(group: Group, boards: int, widths: Any) -> Group:
     return tuple(filled(x, (size, width), fill) for x, width in zip(rows, widths))
 
   twins = (np.where(x == group.width(1 - p), widths[1 - p], x) for p, x in enumerate(group.twin))
+  twin: Any = tuple(filled(x, (widths[p],), widths[1 - p]) for p, x in enumerate(twins))
   return dataclasses.replace(
     group,
     cards=wide(group.cards),
     size=wide(group.size),
     holding=wide(group.holding),
-    twin=tuple(filled(x, (widths[p],), widths[1 - p]) for p, x in enumerate(twins)),
+    twin=twin,
     strength=None if group.strength is None else wide(group.strength, boards, -1),
     boards=boards,
   )
