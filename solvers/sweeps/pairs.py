@@ -30,8 +30,6 @@ _SMALL_LEVEL = 8192
 # are calls into a library and cost ten times as much. With 16, Liar's Dice 2x4f takes more than
 # 9 GB to compile.
 _FEW_INFOSTATES = 12
-# With more runs of nodes that share a table than this, rows are put in order of their tables first.
-_MANY_RUNS = 256
 # Multiplications in one such loop. XLA hands a longer one to several threads, which takes more time
 # to arrange than the loop itself.
 _LOOP_SIZE = 8192
@@ -72,7 +70,7 @@ def _table_values(tree: PublicTree, ends: Ends, reach: Sequence[jax.Array], play
       values[i] = _products_of_runs(payoffs, reach[i], level.payoff_runs or ())
     else:
       large.append(i)
-  for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
+  for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large) if large else ()):
     values[i] = product
   return tuple(values)
 
@@ -102,27 +100,10 @@ def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
 def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> list[jax.Array]:
   """Multiplies the reach of the levels `large`, one matrix product for each table.
 
-  A product for each run is slower, and compiling hundreds of them took a gigabyte.
+  Rows are put in order of their tables first: a product for each run is slower, and compiling
+  hundreds of them took a gigabyte.
   """
   levels = tree.structure.levels
-  if sum(len(levels[i].payoff_runs or ()) for i in large) > _MANY_RUNS:
-    return _products_in_order(levels, payoffs, reach, large)
-  runs = sorted((table, i, *ends) for i in large for table, *ends in levels[i].payoff_runs or ())
-  pieces: dict[tuple[int, int], jax.Array] = {}
-  for table, group in itertools.groupby(runs, operator.itemgetter(0)):
-    places = [place for _, *place in group]
-    stacked = jnp.concatenate([reach[i][start:stop] for i, start, stop in places])
-    ends = np.cumsum([stop - start for _, start, stop in places])[:-1]
-    parts = jnp.split(_matmul(stacked, payoffs[table]), ends)
-    pieces |= {(i, start): part for (i, start, _), part in zip(places, parts)}
-  return [
-    jnp.concatenate([pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()])
-    for i in large
-  ]
-
-
-def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Array]:
-  """As `_products_of_tables`, where runs are too many to cut out and join one by one."""
   runs = [run for i in large for run in levels[i].payoff_runs or ()]
   tables = np.repeat([table for table, _, _ in runs], [stop - start for _, start, stop in runs])
   order = np.argsort(tables, kind="stable")

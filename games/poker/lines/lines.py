@@ -232,6 +232,11 @@ class Lines:
     return self.streets[0].belief[0].dtype
 
   @property
+  def shapes(self) -> list[tuple[int, int]]:
+    """The shape of an array kept by level, in the columns of who moved."""
+    return [(x.size, self.streets[x.street].width(x.mover or 0)) for x in self.levels]
+
+  @property
   def num_nodes(self) -> int:
     """The number of lines."""
     return sum(level.size for level in self.levels)
