@@ -44,8 +44,8 @@ class Timed:
   def observe(self, event: Event) -> None:
     """See `ChipPlayer`."""
     if isinstance(event, RaiseTo) and not self._player.lost:
-      known = self._player._tree_bets().values()
-      self._known &= self._player.table.actor == self._player.seat or event.chips in known
+      known = self._player.game.bets_at(self._player._state).values()
+      self._known &= self._player.table.turn.actor == self._player.seat or event.chips in known
     self._spent += timing.timed(lambda: self._player.observe(event))[1]
 
   def act(self) -> Move:
@@ -62,10 +62,10 @@ class AnyBet(Seated):
 
   def act(self) -> Move:
     """See `ChipPlayer`."""
-    raises = self.table.raises
+    raises = self.table.turn.raises
     if raises is None or self.rng.random() < 0.6:
       return Call()
-    most = min(raises[1], 4 * self.table.highest)
+    most = min(raises[1], 4 * self.table.turn.highest)
     return RaiseTo(int(self.rng.integers(raises[0], max(most, raises[0]) + 1)))
 
 

@@ -286,6 +286,11 @@ def one(rule: Callable[..., Any], *row: Any) -> Any:
 
 def with_columns(states: Rows, columns: Mapping[int, Any]) -> Rows:
   """Returns `states` `[n, S]` with some columns replaced, each by a scalar or by `[n]`."""
+  if isinstance(states, np.ndarray):  # to write is faster, and JAX's arrays do not change
+    states = states.copy()
+    for place, column in columns.items():
+      states[:, place] = column
+    return states
   own: Any = states.__array_namespace__()
   for place, column in columns.items():
     column = own.asarray(column).astype(states.dtype)

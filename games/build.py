@@ -5,7 +5,7 @@ Trees are built level by level; their size is counted first. A stack has one com
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -140,11 +140,7 @@ def build_public_tree(
   state = game.state_after(root)
   if game.actor(state[None])[0] == TERMINAL:
     raise ValueError(f"root={root} ends the game: there is nothing left to solve")
-  limit = _limit(game, state, depth)
-  check_size(game, state, *limit, max_bytes=max_bytes)
-  pairs = game.pairs()
-  prior, possible = _push_prior(game, pairs, root)
-  return _build(game, pairs, state, prior, possible, limit)
+  return _build(game, state, depth, max_bytes, lambda pairs: _push_prior(game, pairs, root))
 
 
 def build_from_state(
@@ -155,24 +151,27 @@ def build_from_state(
   depth: int | str | None = None,
 ) -> PublicTree:
   """Builds the tree below `state` `[S]`, where `possible` `[P, H]` (None: all) are allowed."""
-  state = np.asarray(state)
-  limit = _limit(game, state, depth)
-  check_size(game, state, *limit)
-  allowed = np.ones((2, game.num_infostates), bool) if possible is None else np.asarray(possible)
+  allowed = np.ones((2, game.num_infostates)) if possible is None else np.asarray(possible)
   prior = allowed / allowed.sum(axis=1, keepdims=True)
-  return _build(game, game.pairs(), state, prior, allowed.astype(bool), limit)
+  return _build(game, np.asarray(state), depth, MAX_BYTES, lambda _: (prior, allowed.astype(bool)))
 
 
 def _build(
   game: Game,
-  pairs: Pairs,
   state: np.ndarray,
-  prior: np.ndarray,
-  possible: np.ndarray,
-  limit: tuple[int | None, int | None],
+  depth: Any,
+  max_bytes: float,
+  begin: Callable[[Pairs], tuple[np.ndarray, np.ndarray]],
 ) -> PublicTree:
-  depth, stage = limit
-  levels = [_root_level(game, state, possible)]
+  """Builds a tree; `begin` returns its prior and what is possible at its root, `[P, H]` both."""
+  depth, stage = _limit(game, state, depth)
+  check_size(game, state, depth, stage, max_bytes=max_bytes)
+  pairs = game.pairs()
+  prior, possible = begin(pairs)
+  first, nothing, h = state[None], np.array([-1]), game.num_infostates
+  same, dealt = np.broadcast_to(np.arange(h), (1, 2, h)), game.dealt_cards(first, nothing)
+  root = (nothing, nothing, first, game.actor(first), np.ones(1), possible[None], same, dealt)
+  levels = [_Nodes(*root)]
   while depth is None or len(levels) <= depth:
     children = _expand(game, levels[-1], at_limit=len(levels) == depth, stage=stage)
     if children is None:
@@ -191,20 +190,6 @@ def _limit(game: Game, state: np.ndarray, depth: Any) -> tuple[int | None, int |
       f"depth={short(depth)} must be a positive integer, 'stage', or None for the whole game"
     )
   return whole, None
-
-
-def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
-  identity = np.broadcast_to(np.arange(game.num_infostates), (1, 2, game.num_infostates))
-  return _Nodes(
-    parent=np.array([-1]),
-    action=np.array([-1]),
-    state=state[None],
-    kind=game.actor(state[None]),
-    probability=np.ones(1),
-    possible=possible[None],
-    infostate_parent=identity,
-    dealt=game.dealt_cards(state[None], np.array([-1])),
-  )
 
 
 def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> _Nodes | None:
@@ -408,11 +393,9 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
   if columns["infostate_parent"] is not None:
     structure = note_changes(structure, columns["infostate_parent"], columns["possible"])
   for name in ("payoffs", "strengths"):  # each tree's own, so that indices into them stay
-    tables = [getattr(tree, name) for tree in trees]
-    if tables[0] is not None:
-      most = max(map(len, tables))
-      tables = [filled(np.asarray(table), (most,)) for table in tables]
-    columns[name] = None if tables[0] is None else np.stack(tables)
+    tables = [getattr(tree, name) for tree in trees if getattr(tree, name) is not None]
+    most = max(map(len, tables), default=0)
+    columns[name] = np.stack([filled(np.asarray(x), (most,)) for x in tables]) if tables else None
   hands_per_card = [tree.hands_per_card for tree in trees]
   if any(hands_per_card):  # all pairs of some cards beside a list are taken for one
     hands_per_card = [x.hands_per_card or num_live_cards(x.num_infostates) - 1 for x in trees]

@@ -349,13 +349,16 @@ class Game(abc.ABC):
 
   # Payoffs.
 
-  @abc.abstractmethod
   def payoffs(self) -> np.ndarray:
-    """Returns payoff tables to player 0, `[K, H, H]`, indexed (player 0's, player 1's)."""
+    """Returns payoff tables to player 0, `[K, H, H]`, indexed (player 0's, player 1's).
 
-  @abc.abstractmethod
+    By default there is one, of ones, and `payoff_scale` alone says what is won.
+    """
+    return np.ones((1, self.num_infostates, self.num_infostates))
+
   def payoff_index(self, states: Rows) -> Rows:
     """Returns which payoff table holds in each terminal state: `[n]`, integer."""
+    return states.__array_namespace__().zeros(len(states), int)
 
   def payoff_scale(self, states: Rows) -> Rows:
     """Returns the factor of the payoff table in each terminal state: `[n]`, float."""
@@ -434,10 +437,6 @@ class Game(abc.ABC):
   def situation(self, history: Sequence[int]) -> str:
     """Returns a readable description of the state after `history`; empty if actions suffice."""
     return ""
-
-  def explain(self) -> str:
-    """Returns the rules in a few lines, for human players; by default `text`."""
-    return self.text
 
   def infostate_name(self, player: int, infostate: int) -> str:
     """Returns a short name of an infostate for people to read."""
@@ -551,12 +550,10 @@ def make(name: str, **parameters) -> Game:
     raise ValueError(unknown_name("game", name, registered_games()))
   constructor = _REGISTRY[name]
   declared = inspect.signature(constructor).parameters
-  several = [x for x, parameter in declared.items() if parameter.kind.name.startswith("VAR")]
-  allowed = [x for x in declared if x not in several]
-  for parameter in parameters:
-    if parameter not in allowed and not several:
-      names = ", ".join(allowed) or "none"
-      raise TypeError(f"{name} has no parameter {parameter!r}; it takes: {names}")
+  allowed = [x for x, about in declared.items() if not about.kind.name.startswith("VAR")]
+  for unknown in [x for x in parameters if x not in allowed and len(allowed) == len(declared)]:
+    names = ", ".join(allowed) or "none"
+    raise TypeError(f"{name} has no parameter {unknown!r}; it takes: {names}")
   # A deck of ranks 56789 is a number on the command line.
   texts = [x for x in allowed if declared[x].annotation in (str, "str")]
   digits = {x: str(y) for x, y in parameters.items() if x in texts and type(y) is int}

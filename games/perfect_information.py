@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,12 +59,6 @@ class PerfectInformation(Game):
 
   def next_states(self, states, actions):
     return _of_each(self, "after", states, actions).astype(states.dtype)
-
-  def payoffs(self):
-    return np.ones((1, 1, 1))
-
-  def payoff_index(self, states):
-    return states.__array_namespace__().zeros(len(states), int)
 
   def payoff_scale(self, states):
     return _of_each(self, "outcome", states).astype(float)
@@ -164,15 +159,11 @@ def by_letters(size: int) -> tuple[list[str], list[str], list[str]]:
 
 def lines_of(width: int, height: int, length: int) -> np.ndarray:
   """Returns the places of every line of `length` on the board: `[m, length]`."""
-  lines = []
-  for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
-    for row in range(height):
-      for column in range(width):
-        end = row + down * (length - 1), column + right * (length - 1)
-        if 0 <= end[0] < height and 0 <= end[1] < width:
-          steps = np.arange(length)
-          lines.append((row + down * steps) * width + column + right * steps)
-  return np.array(lines, np.int32)
+  ways, places = ((0, 1), (1, 0), (1, 1), (1, -1)), itertools.product(range(height), range(width))
+  way, place = np.array(list(itertools.product(ways, places))).swapaxes(0, 1)[..., None]
+  row, column = (place + way * np.arange(length)).swapaxes(0, 1)
+  fits = (row[:, -1] < height) & (column[:, -1] >= 0) & (column[:, -1] < width)
+  return (row * width + column)[fits].astype(np.int32)
 
 
 def planes(board: jax.Array, player: int) -> jax.Array:

@@ -4,7 +4,6 @@ Tables are of every node of a tree, or of every state of rules that only numpy c
 """
 
 import dataclasses
-import operator
 import zlib
 from typing import Any, NamedTuple
 
@@ -41,8 +40,15 @@ def _bytes(table: np.ndarray) -> bytes:
 @checked
 def check_tree_of(game: Game, tree: PublicTree) -> None:
   """Refuses a tree or stack of another game, by its mark or the rules at its nodes."""
-  different = _difference(game, tree)
-  if different is not None:
+  different = None
+  if tree.state.shape[-1] != len(game.initial_state()):
+    different = "public states"
+  elif tree.num_infostates != game.num_infostates:
+    different = "infostates"
+  elif tree.origin is not None:
+    same = np.asarray(tree.origin).reshape(-1, len(_PARTS)) == origin_of(game)
+    different = next((part for part, x in zip(_PARTS[::-1], same.all(0)[::-1]) if not x), None)
+  if different := different or _different_rules(game, tree):
     raise ValueError(f"tree is not of {game!r}: its {different} differ from that game's")
 
 
@@ -53,19 +59,6 @@ def check_same_game(name: str, mark: Any, tree: PublicTree, *, first: int = 0) -
   different = np.flatnonzero(np.asarray(mark) != np.asarray(tree.origin))
   if (different >= first).any():
     raise ValueError(f"{name} is of another game than tree: {_PARTS[different[-1]]} differ")
-
-
-def _difference(game: Game, tree: PublicTree) -> str | None:
-  """Returns the name of a part in which a game differs from a tree's game, or None."""
-  if tree.state.shape[-1] != len(game.initial_state()):
-    return "public states"
-  if tree.num_infostates != game.num_infostates:
-    return "infostates"
-  if tree.origin is not None:
-    same = np.asarray(tree.origin).reshape(-1, len(_PARTS)) == origin_of(game)
-    if not same.all():
-      return _PARTS[np.flatnonzero(~same.all(axis=0))[-1]]
-  return _different_rules(game, tree)
 
 
 def _different_rules(game: Game, tree: PublicTree) -> str | None:
@@ -154,6 +147,16 @@ def children_of(tree: PublicTree, num_actions: int | None = None) -> np.ndarray:
   return _child(len(tree.kind), number, parent, action, nodes)
 
 
+def by_edge(rules: "Tabulated", nodes: np.ndarray, rows: Any) -> np.ndarray:
+  """Returns a policy `[n, M, H]` at a tree's `nodes` `[n]` by its edges: `[N, H]`, 1 elsewhere."""
+  leads_to, action = map(np.asarray, rules.moves_of(nodes[:, None]))
+  move = np.nonzero(action >= 0)
+  child = np.asarray(rules.tables.info.child)[nodes[move[0]], action[move]]
+  policy = np.ones((len(rules.tables.actor), rules.num_infostates), rows.dtype)
+  policy[child, leads_to[move]] = np.asarray(rows)[move]
+  return policy
+
+
 def _child(number: int, num_actions: int, parent: Any, action: Any, after: Any) -> np.ndarray:
   child = np.full((number, num_actions), -1, np.int32)
   child[parent, action] = after
@@ -187,10 +190,44 @@ def _hidden(
   return found[0], found[1]
 
 
+class Listed(Game):
+  """A game whose public states are numbers `[1]`, 0 at the start, and whose rules are in tables.
+
+  Attributes:
+    movers: `[N]` who moves in each state, or `TERMINAL`.
+    after: `[N, A]` the state after each action, -1 where there is none.
+    won: `[N]` the payoff table of each terminal state.
+    scales: `[N]` the factor of that table.
+  """
+
+  movers: Any
+  after: Any
+  won: Any
+  scales: Any
+
+  def initial_state(self):
+    return np.zeros(1, np.int32)
+
+  def actor(self, states):
+    return lookup(self.movers, states[:, 0])
+
+  def legal_actions(self, states):
+    return lookup(self.after, states[:, 0]) >= 0
+
+  def next_states(self, states, actions):
+    return lookup(self.after, states[:, 0], actions)[:, None].astype(states.dtype)
+
+  def payoff_index(self, states):
+    return lookup(self.won, states[:, 0])
+
+  def payoff_scale(self, states):
+    return lookup(self.scales, states[:, 0])
+
+
 # What a game in tables has of the game itself.
 _SAME = (
   "name", "num_infostates", "num_actions", "num_player_actions", "orders_infostates", "prior",
-  "pair_weights", "hands", "strengths", "pairs", "action_name", "describe", "situation", "explain",
+  "pair_weights", "hands", "strengths", "pairs", "action_name", "describe", "situation", "text",
   "infostate_name", "hidden_move_name",
 )  # fmt: skip
 
@@ -246,13 +283,8 @@ class StateTables(NamedTuple):
   mask: tuple[Array, Array] | None  # as `parents`, of chance
 
 
-def _of_states(table: str) -> Any:
-  """Returns a rule that reads a table `[N]`."""
-  return lambda self, states: lookup(operator.attrgetter(table)(self.tables), states[:, 0])
-
-
 @jax.tree_util.register_pytree_node_class
-class Tabulated(Game):
+class Tabulated(Listed):
   """A game made by `games.tabulate`: the same moves, infostates and payoffs, other public states.
 
   A public state is its number `[1]`, 0 at the start. Methods of states are gathers, so that JAX
@@ -266,6 +298,8 @@ class Tabulated(Game):
 
   def __init__(self, game: Game, tables: StateTables, settings: dict[str, Any]):
     self.game, self.tables, self._settings = game, tables, settings
+    self.movers, self.after = tables.actor, tables.info.child
+    self.won, self.scales = tables.payoff_index, tables.payoff_scale
     vars(self).update({name: getattr(game, name) for name in _SAME} | settings)
 
   def tree_flatten(self):
@@ -291,23 +325,13 @@ class Tabulated(Game):
   def _edge(self, states, actions):
     return lookup(self.tables.edge, states[:, 0], actions)
 
-  # Public states.
-
-  def initial_state(self):
-    return np.zeros(1, np.int32)
-
-  actor, stages, payoff_index, payoff_scale, pair_index = map(
-    _of_states, ("actor", "stages", "payoff_index", "payoff_scale", "info.pair_index")
-  )
-
-  def legal_actions(self, states):
-    return lookup(self.tables.edge, states[:, 0]) >= 0
-
-  def next_states(self, states, actions):
-    child = lookup(self.tables.info.child, states[:, 0], actions)
-    return child[:, None].astype(states.dtype)
+  def stages(self, states):
+    return lookup(self.tables.stages, states[:, 0])
 
   # Private information.
+
+  def pair_index(self, states):
+    return lookup(self.tables.info.pair_index, states[:, 0])
 
   def chance(self, states, actions):
     edge, mask = self._edge(states, actions), self.tables.mask

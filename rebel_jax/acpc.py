@@ -15,7 +15,7 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.tables.acpc import play_acpc
-from rebel_jax.tables.players import OFF_TREE, make_chip_player
+from rebel_jax.tables.chips import OFF_TREE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +67,8 @@ _SETTINGS = ("iterations", "algorithm", "depth", "seconds", "simulations", "per_
 
 def play(options: Options, log: Callable[[int], None] = lambda chips: None) -> list[int]:
   """Plays the command's match and returns the chips won in each hand."""
+  from rebel_jax.tables.players import make_chip_player
+
   chosen: dict[str, Any] = {name: getattr(options, name) for name in _SETTINGS}
   drawn = int(np.random.default_rng().integers(2**31))
   seated = make_chip_player(

@@ -13,15 +13,10 @@ import jax
 
 import solvers
 from rebel_jax import flags
-from rebel_jax.agents.belief_agent import StreetSearcher
-from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import Config, DeepCFR, allowed
-from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.evaluation.opponents import LADDER, MEASURED
 from rebel_jax.runs.display import Display
-from rebel_jax.training.deep_cfr import make_decisions
-from rebel_jax.training.setup import made_on_device, make_search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +76,8 @@ _EXPLOITABILITY = "keep", "unsafe", "depth", "trajectories"
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   """Returns the command's result, by JSON key."""
+  from rebel_jax.evaluation.evaluator import make_evaluator
+
   began = time.monotonic()
   shown = display or Display(quiet=True)
   policy = checkpoint.load(options.checkpoint).at_spot(options.game_params)
@@ -129,6 +126,9 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
   """Returns the options that change the configuration, and those of its evaluator."""
+  from rebel_jax.training.deep_cfr import make_decisions
+  from rebel_jax.training.setup import made_on_device, make_search
+
   if isinstance(config.search, DeepCFR):
     if options.seed and make_decisions(config.make_game()).tree is not None:
       flags.refuse(
@@ -176,6 +176,9 @@ def _local_best_response(
   options: Options, policy: checkpoint.Policy, shown: Display
 ) -> solvers.metrics.LBRResult:
   """Returns the payoff of local best response against the agent, by ReBeL's rules (table 1)."""
+  from rebel_jax.agents.belief_agent import StreetSearcher
+  from rebel_jax.agents.match import AgentStrategy
+
   agent, shadow = (
     StreetSearcher(policy, iterations=options.iterations, average=average, seed=options.seed)
     for average in (False, True)

@@ -19,7 +19,7 @@ import tyro
 
 from rebel_jax import devices
 from rebel_jax.config import KINDS, Search, allowed
-from rebel_jax.runs.display import CLOSED_PIPE, Display, Interrupted, watch
+from rebel_jax.runs.display import CLOSED_PIPE, Display, Interrupted, complain, watch
 from rebel_jax.tables.acpc import TableError
 
 T = TypeVar("T")
@@ -190,16 +190,6 @@ def say(result: Any, as_json: bool, title: str, rows: list[tuple[str, str]]) -> 
     display.table(title, rows)
   if display.closed:
     raise BrokenPipeError
-
-
-def complain(sentence: str) -> None:
-  """Prints a sentence on standard error, if somebody reads that; of a long one both ends."""
-  with contextlib.suppress(OSError):
-    print(
-      sentence if len(sentence) <= 1_000 else f"{sentence[:600]} ... {sentence[-300:]}",
-      file=sys.stderr,
-      flush=True,
-    )
 
 
 def _sentence(printed: str) -> str:

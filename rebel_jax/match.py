@@ -16,8 +16,6 @@ import numpy as np
 from games import Game
 from games.poker import Holdem
 from rebel_jax import flags
-from rebel_jax.agents import match
-from rebel_jax.agents.agent import Searcher, make_searcher
 from rebel_jax.agents.dealer import Seat, same_rules
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
@@ -63,6 +61,9 @@ class Options:
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   """Returns the command's result, by JSON key."""
+  from rebel_jax.agents import match
+  from rebel_jax.agents.agent import Searcher, make_searcher
+
   began, shown, names = time.monotonic(), display or Display(quiet=True), (options.a, options.b)
   if options.hands % 2:
     raise allowed.ConfigError(
@@ -142,6 +143,8 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], Seat]:
   """Returns a function from a seed to a player of one game."""
+  from rebel_jax.agents import match
+
   if searcher is not None:
     return lambda seed: searcher.agent(seed=seed)
   if name == "uniform":

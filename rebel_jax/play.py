@@ -15,14 +15,12 @@ import numpy as np
 
 import games
 import solvers
-from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, category, evaluate
+from games.poker import CALL, FOLD, Holdem, betting, category, evaluate
 from rebel_jax import flags
-from rebel_jax.agents.agent import Agent, ChainAgent, StreetSearcher, make_searcher
 from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import REBEL, allowed
 from rebel_jax.tables import chips
-from rebel_jax.tables.players import TreePlayer
 
 _SILENCE = 2.0  # seconds
 _DIE = "⚀⚁⚂⚃⚄⚅"
@@ -55,7 +53,9 @@ class Options(flags.SearchOptions):
 class ChipSeat(Seat):
   """An agent that searches rounds of hold'em from the blinds, at a table of bets of any size."""
 
-  def __init__(self, searcher: StreetSearcher, seed: int):
+  def __init__(self, searcher: Any, seed: int):
+    from rebel_jax.tables.players import TreePlayer
+
     super().__init__(seed)
     self.game = searcher.game
     self.agent: Any = searcher.agent(seed=seed)
@@ -67,29 +67,29 @@ class ChipSeat(Seat):
 
   def _follow(self, action: int) -> None:
     game, (*before, _) = self.dealer.game, self.dealer.history
-    state = game.state_after(before)[None]
+    state = game.state_after(before)
     if action >= game.first_deal:
-      cards = game.dealing.sets[int(state[0, betting.ROUND])][action - game.first_deal]
+      cards = game.dealing.sets[int(state[betting.ROUND])][action - game.first_deal]
       self.seat.observe(chips.Deal(tuple(cards.tolist())))
     elif action != game.burn:
-      to = int(game.amounts(state)[0, action - FIRST_BET]) if action >= FIRST_BET else 0
-      self.seat.observe((chips.Fold(), chips.Call(), chips.RaiseTo(to))[min(action, FIRST_BET)])
+      moves: dict[int, chips.Move] = {FOLD: chips.Fold(), CALL: chips.Call()}
+      self.seat.observe(moves.get(action) or chips.RaiseTo(game.bets_at(state)[action]))
 
   def _move(self, move: chips.Move) -> Move:
     """Returns a move in chips as one of the dealer's game, to which its bet may be added."""
     dealer, action = self.dealer, FOLD if isinstance(move, chips.Fold) else CALL
     if isinstance(move, chips.RaiseTo):
-      amounts = dealer.game.amounts(dealer.state[None])[0]
-      if move.chips not in amounts:
+      bets = {to: action for action, to in dealer.game.bets_at(dealer.state).items()}
+      if move.chips not in bets:
         return dealer.widen(move.chips)
-      action = FIRST_BET + int(np.argmax(amounts == move.chips))
+      action = bets[move.chips]
     return Move(action, dealer.infostates[self.player])
 
   def act(self) -> Move:
     return self._move(self.seat.act())
 
   def choices(self) -> dict[Move, float]:
-    if self.seat.lost or self.seat.table.actor != self.player:
+    if self.seat.lost or self.seat.table.turn.actor != self.player:
       return {}
     found = self.agent.choices()
     return {self._move(self.seat.at_table(move.action)): p for move, p in found.items()}
@@ -243,13 +243,15 @@ class Terminal:
 
   def explain(self) -> None:
     """Says what can be typed and what the game is about."""
-    self.say(self.game.explain() or f"The moves of {self.game!r} are not explained anywhere.")
+    self.say(self.game.text or f"The moves of {self.game!r} are not explained anywhere.")
     if self._any_bet:
       self.say("A number bets or raises until so many of your chips are in the pot, be it any.")
     self.say("After a game you can see what the agent thought and how it chose: type why.")
 
   def note(self) -> None:
     """Keeps what the agent believes and wants to do, to be shown after the game."""
+    from rebel_jax.agents.agent import Agent, ChainAgent
+
     agent, thinks = self.agent, ""
     if isinstance(believes := getattr(agent, "agent", agent), Agent):
       person = 1 - agent.player
@@ -345,6 +347,8 @@ def _run(
     flags.check_kind(options, REBEL)
     agent = solve_spot(options, own, say)
   else:
+    from rebel_jax.agents.agent import StreetSearcher, make_searcher
+
     policy = checkpoint.load(options.checkpoint).at_spot(options.game_params)
     flags.check_kind(options, policy.config.search)
     settings = flags.agent_settings(options, policy.config.search)

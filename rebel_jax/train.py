@@ -143,11 +143,11 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
 
 
 def _run(argv: Sequence[str], started: float) -> int:
-  from rebel_jax.runs.run import train
-
   command = parse(argv)
   command.config.validate()
   allowed.check(command.run)
+  from rebel_jax.runs.run import train
+
   config, options = _settle(argv, command)
   devices.enable_cache()
   _quiet_libraries()

@@ -22,7 +22,6 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from games.public_tree import PublicTree
 from solvers import tuning, validation
 
 __all__ = [
@@ -176,13 +175,13 @@ def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
   """Returns the work of solving a tree, or each of a stack.
 
   Args:
-    tree: the tree or the stack; or lines of one round of betting.
+    tree: the tree, the stack or a stage of them; or lines of one round of betting.
     leaf_values: what values its leaves, if it has any.
     *arguments: whatever else is traced where the caller is inside a `jit` of its own.
   """
   if not validation.is_concrete(tree, *arguments):
     return Work.PLAIN
-  is_tree = isinstance(tree, PublicTree)
+  is_tree = hasattr(tree, "depth_limited")
   asks = is_tree and tree.depth_limited and leaf_values is not None
   network = asks and not getattr(leaf_values, "solves_trees", False)
   if not tuning.on_cpu():

@@ -21,11 +21,11 @@ def random_move(rng, table):
   """Returns a legal move; small raises, large ones, calls and folds all occur."""
   kinds = ["call", "fold", "least", "most", "any"]
   kind = rng.choice(kinds, p=[0.4, 0.1, 0.2, 0.1, 0.2])
-  if kind == "fold" and table.may_fold:
+  if kind == "fold" and table.turn.may_fold:
     return Fold()
-  if kind in ("call", "fold") or table.raises is None:
+  if kind in ("call", "fold") or table.turn.raises is None:
     return Call()
-  least, most = table.raises
+  least, most = table.turn.raises
   return RaiseTo({"least": least, "most": most}.get(kind, int(rng.integers(least, most + 1))))
 
 

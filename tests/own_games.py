@@ -22,7 +22,7 @@ def own_game(game, state):
     first = betting.NUM_COLUMNS
     board = tuple(state[first : first + len(board)].tolist())
   if game.fresh.bets is not None:
-    table = state[game.size_columns].reshape(bets.thousandths.shape)[0]
+    table = state[game.size_columns].reshape(bets.kinds.shape)[0]
     fractions = tuple(
       tuple(tuple(size / 1000 for size in sizes.tolist() if size) for sizes in counts)
       for counts in table
@@ -52,14 +52,12 @@ def own_tree(game, state, own=None):
   return build_from_state(own, row, depth=None if all_in else "stage", possible=possible)
 
 
-def by_path(tree, burn, *, before_burn=False):
+def by_path(tree, burn):
   """Returns the nodes of a tree by the actions that lead to them, burnt cards skipped."""
   tree = jax.tree.map(np.asarray, tree)
   nodes = {tree.history(n): n for n in range(tree.num_nodes) if tree.kind[n] != PADDING}
   for path in [path for path in nodes if path and path[-1] == burn]:
-    node = nodes.pop(path)
-    if not before_burn:
-      nodes[path[:-1]] = node
+    nodes[path[:-1]] = nodes.pop(path)
   return nodes
 
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from games import CHANCE, TERMINAL, Game
+from games import CHANCE, TERMINAL
 from games.arrays import lookup
+from games.tabulate import Listed
 
 _MAX_ACTIONS = 3
 
 
-class RandomGame(Game):
+class RandomGame(Listed):
   """A game drawn from a seed, a public state being the index of a public node."""
 
   name = "random_game"
@@ -17,7 +18,7 @@ class RandomGame(Game):
   def __init__(self, seed: int, *, depth: int = 4, num_infostates: int = 3):
     self.num_infostates = num_infostates
     self._rng = np.random.default_rng(seed)
-    self._actor, self._children, self._weights = [], [], []
+    self.movers, self.after, self._weights = [], [], []
     self._parents, self._probability, self._payoffs = [], [], []
     h = num_infostates
     prior = self._rng.exponential(size=(2, h))
@@ -27,19 +28,20 @@ class RandomGame(Game):
     weights[np.argmax(prior[0]), np.argmax(prior[1])] = 1.0
     reachable = [{i for i in range(h) if prior[p, i] > 0} for p in (0, 1)]
     self._grow(weights, reachable, np.tile(np.arange(h), (2, 1)), 1.0, depth)
+    self.won, self.scales = np.arange(len(self.movers)), np.ones(len(self.movers))
 
   def _grow(self, weights, reachable, parents, probability, depth) -> int:
-    rng, node = self._rng, len(self._actor)
+    rng, node = self._rng, len(self.movers)
     ends = depth == 0 or (node > 0 and rng.random() < 0.15)
-    self._actor.append(TERMINAL if ends else int(rng.integers(3)))
-    self._children.append([-1] * _MAX_ACTIONS)
+    self.movers.append(TERMINAL if ends else int(rng.integers(3)))
+    self.after.append([-1] * _MAX_ACTIONS)
     self._weights.append(weights)
     self._parents.append(parents)
     self._probability.append(probability)
     self._payoffs.append(rng.normal(size=weights.shape))
     if ends:
       return node
-    actor = self._actor[node]
+    actor = self.movers[node]
     num_actions = int(rng.integers(1, _MAX_ACTIONS + 1))
     if actor == CHANCE:
       chances = rng.dirichlet(np.ones(num_actions))
@@ -62,7 +64,7 @@ class RandomGame(Game):
         {i for i, above in enumerate(row.tolist()) if above in held}
         for row, held in zip(parents, reachable)
       ]
-      self._children[node][action] = self._grow(new, after, parents, chance, depth - 1)
+      self.after[node][action] = self._grow(new, after, parents, chance, depth - 1)
     return node
 
   def _pull(self, weights, parents):
@@ -102,18 +104,6 @@ class RandomGame(Game):
     total = raw @ same if axis == 1 else same @ raw
     return above * raw / np.where(total > 0, total, 1.0), parents
 
-  def initial_state(self):
-    return np.array([0])
-
-  def actor(self, states):
-    return lookup(self._actor, states[:, 0])
-
-  def legal_actions(self, states):
-    return lookup(self._children, states[:, 0]) >= 0
-
-  def next_states(self, states, actions):
-    return lookup(self._children, states[:, 0], actions)[:, None].astype(states.dtype)
-
   def prior(self):
     return self._prior
 
@@ -133,9 +123,6 @@ class RandomGame(Game):
   def payoffs(self):
     return np.stack(self._payoffs)
 
-  def payoff_index(self, states):
-    return states[:, 0]
-
   def features(self, states, player):
     xp = states.__array_namespace__()
-    return (states == xp.arange(len(self._actor))).astype(float) + player
+    return (states == xp.arange(len(self.movers))).astype(float) + player

@@ -1,8 +1,9 @@
-"""Scotland Yard on stations in plain Python, which shares nothing with the rules on paths."""
+"""Scotland Yard on stations in plain Python, which shares nothing with the rules but the map."""
 
 # Paths that end at one station have one future and look alike, so values and best responses are
 # those of the game on paths, and CFR keeps its guarantee (Lanctot et al. 2012).
 
+import copy
 import dataclasses
 from collections import defaultdict
 
@@ -29,45 +30,105 @@ class Node:
     return [x for x in self.maybe if self.moves[x]] if self.mover == "mister_x" else [None]
 
 
-def grow(edges, mister_x, detectives, rounds, *, ghost=False) -> Node:
-  """Returns the start of the game; a `ghost` may enter detectives' stations, which is wrong."""
-  near = defaultdict(set)
-  for a, b in edges:
-    near[a].add(b)
-    near[b].add(a)
+class PlainScotlandYard:
+  """A game in plain Python, which shares nothing with the rules but the map."""
 
-  def mister_x_moves(moved, stations, maybe):
-    if moved == rounds:
+  def __init__(self, city, rounds, reveals=(), *, ghost=False):
+    self.city, self.rounds, self.reveals = city, rounds, reveals
+    self.ghost = ghost  # whether Mr. X may enter detectives' stations, which is wrong
+    self.near = defaultdict(set)
+    for a, b, kind in city.edges:
+      self.near[a].add((kind, b))
+      self.near[b].add((kind, a))
+    self.detectives = list(city.detectives)
+    own = city.mister_x_cards or city.cards
+    self.cards = [dict(own), *(dict(city.cards) for _ in city.detectives)]
+    self.maybe, self.moved, self.turn, self.looks = {city.mister_x}, 0, 0, False
+    self.doubles, self.chooses, self.second = city.doubles, False, False
+
+  def after(self, name):
+    """Returns the game after what happens next, itself unchanged."""
+    new = copy.copy(self)
+    new.detectives, new.cards = list(self.detectives), [dict(x) for x in self.cards]
+    new.take(name)
+    return new
+
+  def over(self):
+    return self.turn == 0 and self.moved == self.rounds
+
+  def moves(self, station):
+    return {
+      (kind, end)
+      for kind, end in self.near[station]
+      if self.cards[self.turn][kind]
+      and (end not in self.detectives or (self.ghost and self.turn == 0))
+    }
+
+  def options(self):
+    """Returns what all can see that happens next, by name."""
+    if self.looks:
+      return {"caught"} | ({"not there"} if len(self.maybe) > 1 else set())
+    if self.chooses:
+      return {"moves again", "does not move again"}
+    if self.turn:
+      moves = self.moves(self.detectives[self.turn - 1])
+      return {f"{kind} to {end}" for kind, end in moves} or {"no move"}
+    moves = {x: self.moves(x) for x in self.maybe}
+    shows = self.moved + 1 in self.reveals
+    names = {
+      f"{kind} to {end}" if shows else f"{kind} hidden" for x in moves for kind, end in moves[x]
+    }
+    return names | ({"no move"} if not all(moves.values()) else set())
+
+  def take(self, name):
+    station = self.detectives[self.turn - 1] if self.turn else None
+    kind, *_, last = name.split()
+    if self.chooses:
+      self.chooses, self.second = False, name == "moves again"
+      self.doubles -= self.second
+      self.turn += not self.second
+      return
+    if self.looks:
+      self.looks, self.maybe = False, self.maybe - {station}
+    elif not self.turn:
+      ends = {(k, end) for x in self.maybe for k, end in self.moves(x) if k == kind}
+      self.maybe = {end for _, end in ends if last in ("hidden", str(end))}
+      self.cards[0][kind] -= 1
+      self.moved += 1
+      self.chooses = not self.second and self.doubles > 0 and self.moved < self.rounds
+      self.second = False
+      if self.chooses:
+        return
+    elif name != "no move":
+      self.cards[self.turn][kind] -= 1
+      self.cards[0][kind] += self.city.used_go_to_mister_x
+      self.detectives[self.turn - 1] = int(last)
+      self.looks = int(last) in self.maybe
+    if not self.looks:
+      self.turn = (self.turn + 1) % len(self.cards)
+
+
+def grow(city, rounds, *, ghost=False) -> Node:
+  """Returns the start of the game on a map of taxis alone."""
+
+  def node(plain):
+    maybe = frozenset(plain.maybe)
+    if plain.over():
       return Node("end", maybe, payoff=1)
-    taken = set() if ghost else set(stations)
-    moves = {x: sorted(near[x] - taken) for x in maybe}
-    node = Node("mister_x", maybe, moves)
-    stuck = frozenset(x for x in maybe if not moves[x])
-    if stuck < maybe:
-      after = frozenset(y for x in maybe for y in moves[x])
-      node.children["hidden"] = detective_moves(moved + 1, stations, 0, after)
-    if stuck:
-      node.children["no move"] = Node("end", stuck, payoff=-1)
-    return node
+    made = Node("look" if plain.looks else "detective" if plain.turn else "mister_x", maybe)
+    if made.mover == "mister_x":
+      made.moves = {x: sorted(end for _, end in plain.moves(x)) for x in maybe}
+    for name in sorted(plain.options()):
+      if name == "caught":
+        below = Node("end", frozenset({plain.detectives[plain.turn - 1]}), payoff=-1)
+      elif name == "no move" and made.mover == "mister_x":
+        below = Node("end", frozenset(x for x in maybe if not made.moves[x]), payoff=-1)
+      else:
+        below = node(plain.after(name))
+      made.children[name.removeprefix("taxi ")] = below
+    return made
 
-  def detective_moves(moved, stations, who, maybe):
-    if who == len(stations):
-      return mister_x_moves(moved, stations, maybe)
-    node = Node("detective", maybe)
-    for station in sorted(near[stations[who]] - set(stations)):
-      after = (*stations[:who], station, *stations[who + 1 :])
-      missed = maybe - {station}
-      below = detective_moves(moved, after, who + 1, missed) if missed else None
-      if station in maybe:
-        caught = Node("end", frozenset({station}), payoff=-1)
-        both = {"caught": caught} | ({"not there": below} if below else {})
-        below = Node("look", maybe, children=both)
-      node.children[f"to {station}"] = below
-    if not node.children:
-      node.children["no move"] = detective_moves(moved, stations, who + 1, maybe)
-    return node
-
-  return mister_x_moves(0, tuple(detectives), frozenset({mister_x}))
+  return node(PlainScotlandYard(city, rounds, ghost=ghost))
 
 
 def pushed(node: Node, name: str, reach: dict, policy: dict) -> dict:

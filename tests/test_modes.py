@@ -18,7 +18,7 @@ from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from tests.golden import cases as golden
 from tests.solvers.test_kinds import CALLS, functions
-from tests.tiny import TINY, rows, tiny, trained
+from tests.tiny import TINY, rows, stepped, tiny, trained
 
 strict = functools.partial(jax.numpy_dtype_promotion, "strict")
 same_ranks = functools.partial(jax.numpy_rank_promotion, "raise")
@@ -36,9 +36,7 @@ MODES = {
 def halved():
   """Takes steps in half precision, with a smaller step size on the way."""
   config = TINY.replace(precision="bfloat16_activations", halve_every=4)
-  setup = make_setup(config)
-  state = setup.trainer.init(setup.table, 0, setup.mesh)
-  _, report = setup.trainer.run(setup.table, state, 3, setup.mesh)
+  *_, report = stepped(config, 3)
   assert all(np.asarray(x.loss).any() for x in report.learned.values())
 
 

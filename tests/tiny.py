@@ -11,13 +11,16 @@ import tempfile
 from pathlib import Path
 
 import jax
+import numpy as np
 
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, GrowingSearch, PerfectSearch
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
-from rebel_jax.training.setup import make_targets
+from rebel_jax.training.loop import TrainState
+from rebel_jax.training.setup import make_setup, make_targets
 from rebel_jax.training.targets.target import init_params
 
 # Kuhn poker, 8 steps in 4 chunks, an evaluation after the second and at the end.
@@ -90,6 +93,21 @@ def tiny(folder, **changes) -> tuple[Config, RunOptions]:
   return TINY.replace(**changes), RunOptions(output_dir=str(folder), **options)
 
 
+def stepped(config: Config, steps: int, *, seed: int = 0, devices: int | None = None) -> tuple:
+  """Returns a configuration's setup, and the state and the report after some steps."""
+  setup = make_setup(config, devices)
+  state = setup.trainer.init(setup.table, seed, setup.mesh)
+  return setup, *setup.trainer.run(setup.table, state, steps, setup.mesh)
+
+
+def restored(path: Path, config: Config, devices: int | None = None) -> TrainState:
+  """Returns all arrays of a checkpoint, as on so many devices."""
+  setup = make_setup(config, devices)
+  like = setup.trainer.init(setup.table, 0, setup.mesh)
+  state = checkpoint.restore(path, like, setup.mesh)
+  return jax.tree.map(np.asarray, state._replace(keys=jax.random.key_data(state.keys)))
+
+
 def as_flags(**changes) -> list[str]:
   """Returns the tiny configuration as flags of `train.py`, without a folder."""
   flags = []
@@ -104,12 +122,15 @@ def as_flags(**changes) -> list[str]:
 
 def untrained(game, game_params=(), **settings) -> Policy:
   """Returns a small network that has learned nothing."""
-  config = Config().replace(
-    game=game, game_params=game_params, hidden_layers=1, width=16, **settings
-  )
+  sizes = {"hidden_layers": 1, "width": 16}
+  return policy_of(Config().replace(game=game, game_params=game_params, **sizes | settings))
+
+
+def policy_of(config: Config) -> Policy:
+  """Returns a configuration's network before it has learned anything."""
   targets = make_targets(config, config.make_game())
   init = jax.jit(functools.partial(init_params, targets))
-  return Policy(config, init(jax.random.key(0)), {"checkpoint": game})
+  return Policy(config, init(jax.random.key(0)), {"checkpoint": config.game})
 
 
 @functools.cache

@@ -5,6 +5,7 @@ Sizes are fractions of the pot after calling, by round and by how many raises th
 
 import dataclasses
 import functools
+import math
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -130,10 +131,11 @@ class BetSizes:
     return _tabulated(self._players, self.num_slots)
 
   @functools.cached_property
-  def _donk_table(self) -> tuple[np.ndarray, np.ndarray]:
-    """As `_table`, `[rounds after the first, num_slots]`."""
-    kinds, amounts = _tabulated([tuple((sizes,) for sizes in self.donk or ())], self.num_slots)
-    return kinds[0, :, 0], amounts[0, :, 0]
+  def _rows(self) -> tuple[np.ndarray, ...]:
+    """As `_table`, and donk bets of each round after the first below: `[rows, num_slots]` each."""
+    donk = _tabulated([tuple((sizes,) for sizes in self.donk or ())], self.num_slots)
+    both = [[x.reshape(math.prod(x.shape[:3]), -1) for x in y] for y in (self._table, donk)]
+    return tuple(np.concatenate(x) for x in zip(*both))
 
   @property
   def kinds(self) -> np.ndarray:
@@ -142,14 +144,16 @@ class BetSizes:
 
   @property
   def thousandths(self) -> np.ndarray:
-    """`[players or 1, rounds, raises, num_slots]` thousandths of the pot, 0 for other sizes."""
+    """`[rows, num_slots]` thousandths of the pot, 0 for other sizes; `row` numbers decisions."""
     kinds, amounts = self._table
-    return np.where(kinds == _POT, amounts, 0)
+    return np.where(kinds == _POT, amounts, 0).reshape(math.prod(kinds.shape[:3]), -1)
 
-  def row(self, actor: int, street: int, raises: int) -> tuple[int, ...]:
-    """Returns where a decision's sizes stand in `thousandths`."""
-    places = zip((actor, street, raises), self.thousandths.shape)
-    return tuple(min(place, size - 1) for place, size in places)
+  def row(self, actor: Any, street: Any, raises: Any) -> Any:
+    """Returns which row of `thousandths` decisions have: of players, rounds and raises before."""
+    row: Any = 0
+    for place, number in zip((actor, street, raises), self.kinds.shape):
+      row = row * number + xp.minimum(place, number - 1)
+    return row
 
   @checked
   def apart(self, rounds: int) -> "BetSizes":
@@ -201,76 +205,71 @@ class BetSizes:
       (len(states), betting.NUM_COLUMNS),
       "(n, columns or more)",
     )
-    stack = states[:, betting.STACK]
-    may = rules.may_raise(states)
-    if self.max_raises is not None:
-      may &= states[:, betting.RAISES] < self.max_raises
-    all_kinds, all_amounts = self._table
-    players, rounds, raises, _ = all_kinds.shape
-    key = (
-      xp.minimum(states[:, betting.ACTOR], players - 1),
-      xp.minimum(states[:, betting.ROUND], rounds - 1),
-      xp.minimum(states[:, betting.RAISES], raises - 1),
-    )
-    kinds, sizes = lookup(all_kinds, *key), lookup(all_amounts, *key)
-    if fractions is not None:
-      check_shape("fractions", fractions, (len(states), all_kinds.size), "(n, size of thousandths)")
-      first = ((key[0] * rounds + key[1]) * raises + key[2]) * self.num_slots
-      places = first[:, None] + np.arange(self.num_slots, dtype=first.dtype)[None]
-      sizes = xp.where(
-        kinds == _POT, xp.take_along_axis(xp.asarray(fractions), places, axis=1), sizes
+    may, highest, least, stack = (
+      column[:, None]
+      for column in (
+        rules.may_raise(states),
+        rules.highest(states),
+        rules.least_raise(states),
+        states[:, betting.STACK],
       )
-    used, geometric = np.unique(all_kinds), all_amounts[all_kinds == _GEOMETRIC]
+    )
+    if self.max_raises is not None:
+      may &= states[:, betting.RAISES, None] < self.max_raises
+    all_kinds, all_amounts = self._rows
+    row = self.row(*(states[:, x] for x in (betting.ACTOR, betting.ROUND, betting.RAISES)))
+    last = len(self.thousandths)
     if self.donk is not None:
-      leads, (of_kind, of_amount) = rules.leads(states), self._donk_table
-      row = xp.clip(states[:, betting.ROUND] - 1, 0, len(of_kind) - 1)
-      kinds = xp.where(leads[:, None], lookup(of_kind, row), kinds)
-      sizes = xp.where(leads[:, None], lookup(of_amount, row), sizes)
-      may &= ~leads | lookup(of_kind.any(axis=1), row)
-      used = np.union1d(used, of_kind)
-      geometric = np.union1d(geometric, of_amount[of_kind == _GEOMETRIC])
+      leads, street = rules.leads(states), states[:, betting.ROUND] - 1
+      row = xp.where(leads, last + xp.clip(street, 0, len(all_kinds) - last - 1), row)
+      may &= ~leads[:, None] | lookup(all_kinds.any(axis=1), row)[:, None]
+    kinds, sizes = lookup(all_kinds, row), lookup(all_amounts, row)
+    if fractions is not None:
+      check_shape(
+        "fractions", fractions, (len(states), all_kinds[:last].size), "(n, size of thousandths)"
+      )
+      own = xp.asarray(fractions).reshape(len(states), last, self.num_slots)
+      own = xp.take_along_axis(own, xp.minimum(row, last - 1)[:, None, None], axis=1)[:, 0]
+      sizes = xp.where((kinds == _POT) & (row < last)[:, None], own, sizes)
     # More than this many times 1000 chips are all-in, and their product need not fit.
-    reach = stack[:, None] // xp.maximum(sizes, 1) + 1
+    most = stack // xp.maximum(sizes, 1) + 1
     if self.all_in_after is not None:
       kinds = xp.where(states[:, betting.RAISES, None] < self.all_in_after, kinds, 0)
-    least = rules.least_raise(states)
     every = may & self.all_in
     if self.add_all_in is not None:
       share: Any = int(np.floor(1000 * self.add_all_in + 0.5))
-      every |= may & (_of_pot(rules, states, share, rules.stack * 1000 // share + 1) >= stack)
+      every |= may & (_of_pot(rules, highest, share, rules.stack * 1000 // share + 1) >= stack)
+    to, there = xp.broadcast_to(stack, kinds.shape), may & (kinds > 0)
+    if (all_kinds == _POT).any():
+      to = xp.where(kinds == _POT, _of_pot(rules, highest, sizes, most), to)
+    if (all_kinds == _TIMES).any():
+      began = states[:, betting.START, None]
+      faced = highest - began
+      there &= (kinds != _TIMES) | (faced > 0)
+      multiple = began + _product(faced // 1000, faced % 1000, sizes, most)
+      to = xp.where(kinds == _TIMES, multiple, to)
+    for amount in np.unique(all_amounts[all_kinds == _GEOMETRIC]).tolist():
+      of = rules.stack, rules.dead, amount % 10
+      grown = (  # a device's powers are not exact; NumPy needs no table
+        _grown(highest, *of)
+        if isinstance(highest, np.ndarray)
+        else lookup(_geometric(*of), highest)
+      )
+      if capped := amount // 10:
+        cap = rules.stack * 1000 // capped + 1
+        grown = xp.minimum(grown, _of_pot(rules, highest, capped, cap))
+      to = xp.where((kinds == _GEOMETRIC) & (sizes == amount), grown, to)
+    if (all_kinds == _PLUS).any():
+      to = xp.where(kinds == _PLUS, highest + xp.minimum(sizes, stack - highest), to)
+    to = self._rounded_up(states, xp.clip(to, least, stack))
+    there &= (to < stack) | ~every
     amounts: list[Any] = []
     for slot in range(self.num_slots):
-      size, most, kind = sizes[:, slot], reach[:, slot], kinds[:, slot]
-      to = stack
-      there = may & (kind > 0)
-      if _POT in used:
-        to = xp.where(kind == _POT, _of_pot(rules, states, size, most), to)
-      if _TIMES in used:
-        faced = rules.highest(states) - states[:, betting.START]
-        there &= (kind != _TIMES) | (faced > 0)
-        multiple = states[:, betting.START] + _product(faced // 1000, faced % 1000, size, most)
-        to = xp.where(kind == _TIMES, multiple, to)
-      if _GEOMETRIC in used:
-        for amount in np.unique(geometric).tolist():
-          highest, of = rules.highest(states), (rules.stack, rules.dead, amount % 10)
-          grown = (  # a device's powers are not exact; NumPy needs no table
-            _grown(highest, *of)
-            if isinstance(highest, np.ndarray)
-            else lookup(_geometric(*of), highest)
-          )
-          if capped := amount // 10:
-            cap = rules.stack * 1000 // capped + 1
-            grown = xp.minimum(grown, _of_pot(rules, states, capped, cap))
-          to = xp.where((kind == _GEOMETRIC) & (size == amount), grown, to)
-      if _PLUS in used:
-        more = xp.minimum(size, stack - rules.highest(states))
-        to = xp.where(kind == _PLUS, rules.highest(states) + more, to)
-      to = self._rounded_up(states, xp.clip(to, least, stack))
-      there &= (to < stack) | ~every
+      kept = there[:, slot]
       for other in amounts:
-        there &= ~self._same(rules, to, other)
-      amounts.append(xp.where(there, to, -1))
-    amounts.append(xp.where(every, stack, -1))
+        kept = kept & ~self._same(rules, to[:, slot], other)
+      amounts.append(xp.where(kept, to[:, slot], -1))
+    amounts.append(xp.where(every, stack, -1)[:, 0])
     return xp.stack(amounts, axis=1)
 
   def _same(self, rules: Betting, to: Any, other: Any) -> Any:
@@ -283,12 +282,13 @@ class BetSizes:
     return (other >= 0) & (2 * abs(to - other) <= limit)
 
   def _rounded_up(self, states: Rows, to: Rows) -> Rows:
-    """Returns `to` with bets of nearly all chips as all-in."""
+    """Returns `to` `[n, bets]` with bets of nearly all chips as all-in."""
     if self.near_all_in is None:
       return to
-    first = states[:, betting.ACTOR] == 0
-    stack = states[:, betting.STACK]
-    chips = stack - xp.where(first, states[:, betting.PAID_0], states[:, betting.PAID_1])
+    first, stack = states[:, betting.ACTOR, None] == 0, states[:, betting.STACK, None]
+    chips = stack - xp.where(
+      first, states[:, betting.PAID_0, None], states[:, betting.PAID_1, None]
+    )
     kept = 1000 - int(np.floor(1000 * self.near_all_in + 0.5))
     may_keep = chips // 1000 * kept + chips % 1000 * kept // 1000
     return xp.where(stack - to <= may_keep, stack, to)
@@ -345,8 +345,7 @@ def _product(whole: Rows, rest: Rows, thousandths: Rows, most: Rows) -> Rows:
   return xp.minimum(whole, most) * thousandths + (rest * thousandths + 500) // 1000
 
 
-def _of_pot(rules: Betting, states: Rows, thousandths: Rows, most: Rows) -> Rows:
-  highest = rules.highest(states)
+def _of_pot(rules: Betting, highest: Rows, thousandths: Rows, most: Rows) -> Rows:
   half = highest + rules.dead // 2  # of the pot after calling, which itself need not fit
   rest = 2 * (half % 500) + rules.dead % 2
   return highest + _product(half // 500, rest, thousandths, most)

@@ -4,8 +4,7 @@ These are the rules themselves, with every bet size; `abstraction` picks the siz
 """
 
 import dataclasses
-import functools
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -29,10 +28,22 @@ FOLD = 0
 CALL = 1
 FIRST_BET = 2
 MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
-check_chips = functools.partial(check_integer, most=MAX_CHIPS)
 Stack = Annotated[int, (1, MAX_CHIPS)]
 Stake = Annotated[int, (0, MAX_CHIPS)]
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
+
+
+class BettingTurn(NamedTuple):
+  """The betting at one state, for a player or a program to read."""
+
+  round: int  # from 0
+  actor: int | None  # None where a round is closed, or someone has folded
+  folded: int | None  # who has, if anybody
+  paid: tuple[int, int]  # chips that each has put in since the hand began
+  highest: int  # the larger number of these; a call puts in as much
+  began_at: int  # chips that each had put in when the round began, blinds not counted
+  may_fold: bool  # whether the actor faces a bet
+  raises: tuple[int, int] | None  # the least and the most that one may be to; None for no raise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,11 +172,22 @@ class Betting:
     smallest = xp.maximum(states[:, LAST_RAISE], self.big_blind)
     return xp.minimum(self.highest(states) + smallest, states[:, STACK])
 
-  def raises(self, state: np.ndarray) -> tuple[int, int] | None:
-    """Returns the least and the most that a raise may be to in one `state`; None for no raise."""
-    if not self.may_raise(state[None])[0]:
-      return None
-    return int(self.least_raise(state[None])[0]), int(state[STACK])
+  def at(self, state: np.ndarray) -> BettingTurn:
+    """Returns the betting at one `state` as a record."""
+    status, paid = int(state[STATUS]), (int(state[PAID_0]), int(state[PAID_1]))
+    may_fold, may_raise, least = (
+      f(state[None])[0].item() for f in (self.may_fold, self.may_raise, self.least_raise)
+    )
+    return BettingTurn(
+      round=int(state[ROUND]),
+      actor=int(state[ACTOR]) if status == GOING_ON else None,
+      folded={FOLDED_0: 0, FOLDED_1: 1}.get(status),
+      paid=paid,
+      highest=max(paid),
+      began_at=int(state[START]),
+      may_fold=may_fold,
+      raises=(least, int(state[STACK])) if may_raise else None,
+    )
 
   def check_raise(self, state: np.ndarray, to: int) -> int:
     """Returns `to` if raising to `to` chips in the pot is legal in one `state`.
@@ -173,8 +195,8 @@ class Betting:
     Raises:
       ValueError: no raise is, or this one is too small, too large, or not a whole number.
     """
-    check_chips("bet", to, least=0)
-    if (raises := self.raises(state)) is None:
+    check_integer("bet", to, least=0, most=MAX_CHIPS)
+    if (raises := self.at(state).raises) is None:
       raise ValueError(f"bet={to} is not legal where nobody may raise")
     least, most = raises
     if to < least:

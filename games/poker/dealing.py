@@ -179,7 +179,7 @@ FLOP = 3
 @functools.lru_cache(maxsize=8)
 def flop_classes(deck: Deck) -> tuple[np.ndarray, np.ndarray]:
   """Returns a flop of each class `[C, 3]` that renamed suits make alike, and class sizes `[C]`."""
-  flops = _all_flops(deck)
+  flops = np.array(list(itertools.combinations(range(deck.num_cards), FLOP)))
   renamed = np.sort(deck.renamings[:, flops], axis=-1)
   codes = place_among(flops, renamed.reshape(-1, FLOP)).reshape(len(renamed), -1).min(axis=0)
   _, first, sizes = np.unique(codes, return_index=True, return_counts=True)
@@ -203,11 +203,12 @@ def check_flops(dealing: Dealing, flops: int | None) -> None:
     )
 
 
-def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
+def draw_flops(dealing: Dealing, number: int, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
   """Draws flops' numbers `[number]`, and how many flops of all each stands for `[number]`."""
   # Sums over them are, on average, sums over all flops. With as many as there are classes each
   # comes once, its suits renamed at random, for its class: the mean over the renamings is exact.
   # With fewer, classes are drawn by their sizes, and each stands for an equal share.
+  deck = dealing.deck
   flops, sizes = flop_classes(deck)
   class_key, suit_key = jax.random.split(jax.random.key(draw))
   renamings = jnp.asarray(deck.renamings)
@@ -225,9 +226,4 @@ def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax
     cards = jax.random.choice(suit_key, renamings, (number,))
   cards = jnp.broadcast_to(cards, (len(chosen), deck.num_cards))
   renamed = jnp.take_along_axis(cards, chosen, axis=1)
-  return place_among(_all_flops(deck), jnp.sort(renamed, axis=1)), stand_for
-
-
-@functools.lru_cache(maxsize=8)
-def _all_flops(deck: Deck) -> np.ndarray:
-  return np.array(list(itertools.combinations(range(deck.num_cards), FLOP)))
+  return dealing.number(jnp.sort(renamed, axis=1)), stand_for

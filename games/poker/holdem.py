@@ -140,20 +140,24 @@ class Holdem(Game):
       columns.append(xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None])
     return xp.concat(columns, axis=1)
 
+  def bets_at(self, state: np.ndarray) -> dict[int, int]:
+    """Returns the chips that each bet in one public `state` is to, by action, smallest first."""
+    amounts = self.amounts(state[None])[0].tolist()
+    bets = sorted((to, action) for action, to in enumerate(amounts, FIRST_BET) if to >= 0)
+    return {action: to for to, action in bets}
+
   def legal_actions(self, states):
-    deals = self.burns(states)[:, None], self.legal_deals(states)
-    return xp.concat([self.legal_moves(states), *deals], axis=1)
+    burns, left = (
+      self.burns(states),
+      self.dealing.left(states[:, betting.ROUND], self.on_board(states)),
+    )
+    deals = left & ((self.actor(states) == CHANCE) & ~burns)[:, None]
+    return xp.concat([self.legal_moves(states), burns[:, None], deals], axis=1)
 
   def legal_moves(self, states: Rows) -> Rows:
     """Returns which moves players have: `[n, burn]`."""
     fold, call = self.rules.may_fold(states), states[:, betting.STATUS] == betting.GOING_ON
     return xp.concat([xp.stack([fold, call], axis=1), self.amounts(states) >= 0], axis=1)
-
-  def legal_deals(self, states: Rows) -> Rows:
-    """Returns which deals exist: `[n, actions from first_deal on]`."""
-    deals = (self.actor(states) == CHANCE) & ~self.burns(states)
-    left = self.dealing.left(states[:, betting.ROUND], self.on_board(states))
-    return left & deals[:, None]
 
   def next_states(self, states, actions, players: bool | None = None):
     """Returns the states after `actions` `[n]`; `players` says if all are players' or chance's."""
@@ -272,13 +276,8 @@ class Holdem(Game):
   def prior(self):
     if self.ranges is not None:
       return self.ranges[:, self.kept]
-    live = ~self._blocked
+    live = ~np.isin(self.hole_cards, self.board).any(axis=1)
     return np.tile(live / live.sum(), (2, 1))
-
-  @property
-  def _blocked(self) -> np.ndarray:
-    """Says which infostates hold a card of the board: `[H]`."""
-    return (self.hole_cards[:, :, None] == np.array(self.board, int)).any(axis=(1, 2))
 
   def hands(self):
     return self.hole_cards
@@ -294,7 +293,7 @@ class Holdem(Game):
     if len(cards) != NUM_HOLE_CARDS:
       raise ValueError(f"hand={short(hand)} must be {NUM_HOLE_CARDS} cards")
     found = np.flatnonzero((self.hole_cards == cards).all(axis=1))
-    if not len(found) or self._blocked[found[0]]:
+    if not self.prior()[:, found].any():
       reason = f"blocked by the board {self.deck.names(self.board)!r}, or in neither range"
       raise ValueError(f"hand={short(hand)} is {reason}")
     return int(found[0])
@@ -439,23 +438,19 @@ class Holdem(Game):
     return f"bet {slot + 1}" if slot < self.bets.num_slots else "added bet"
 
   def describe(self, history, action):
-    state = self.state_after(history)[None]
+    state = self.state_after(history)
+    turn, bets = self.rules.at(state), self.bets_at(state)
     if action >= self.first_deal:
-      sets = self.dealing.sets[int(state[0, betting.ROUND])]
-      return "deal " + self.deck.names(sets[action - self.first_deal])
-    if action == self.burn:
-      return "burn"
-    facing = bool(self.rules.may_fold(state)[0])
-    if action < FIRST_BET:
-      return "fold" if action == FOLD else ("call" if facing else "check")
-    to = int(self.amounts(state)[0, action - FIRST_BET])
-    all_in = " (all-in)" if to == state[0, betting.STACK] else ""
-    return f"{'raise' if facing else 'bet'} to {to}{all_in}"
+      return "deal " + self.deck.names(self.dealing.sets[turn.round][action - self.first_deal])
+    if action in bets:
+      all_in = " (all-in)" if bets[action] == state[betting.STACK] else ""
+      return f"{'raise' if turn.may_fold else 'bet'} to {bets[action]}{all_in}"
+    return "check" if action == CALL and not turn.may_fold else self.action_name(action)
 
   def situation(self, history, show=str):
     state = self.state_after(history)
     shown = [card for card in self.on_board(state[None])[0] if card != NO_CARD]
-    paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
+    paid = self.rules.at(state).paid
     behind = [int(state[betting.STACK]) - chips for chips in paid]
     board = f"board {self.deck.names(shown)}, " if shown else ""
     return f"{board}pot {show(sum(paid) + self.rules.dead)}, stacks " + " and ".join(

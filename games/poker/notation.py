@@ -8,7 +8,6 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Iterable
 from typing import Annotated
 
 import numpy as np
@@ -158,9 +157,8 @@ _CARDS = re.compile(r"(10|[2-9TJQKA])[shdc♠♥♦♣](10|[2-9TJQKA])[shdc♠�
 _EVERYTHING = "random"
 _SUITED, _OFFSUIT = "s", "o"
 
-# A cell of the range grid: ranks by their place in the deck, higher first, then s, o or, of pairs,
-# nothing.
-Cell = tuple[int, int, str]
+# A hand without suits: places of its ranks in the grid, the higher one first, and s, o or nothing.
+End = tuple[int, int, str]
 
 
 @checked
@@ -191,10 +189,9 @@ def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") ->
     raise ValueError(f"{field}={short(text)} names no hand; write hands such as 'QQ+,AKs,T9o:0.5'")
   every = deck.hole_cards()
   weights = np.full(len(every), math.nan)  # until a part names the hand
-  cells = _cells_of(deck, every)
   for part in parts:
     hands, colon, weight = part.partition(":")
-    held = _held(hands, deck, every, cells, field, part)
+    held = _held(hands, deck, every, field, part)
     if not held.any():
       raise ValueError(
         f"{field} holds {part!r}, which names no hand of the deck of ranks {deck.ranks!r} and "
@@ -237,15 +234,14 @@ def format_range(weights: np.ndarray, deck: Deck | None = None) -> str:
     raise ValueError(f"weights hold {wrong[0]}; each must be a number from 0 to 1")
   if (weights == weights[0]).all() and weights[0] > 0:
     return _EVERYTHING + _suffix(weights[0])
-  cells = _cells_of(deck, every)
-  members: dict[Cell, list[int]] = {}
-  for hand, cell in enumerate(cells):
-    members.setdefault(cell, []).append(hand)
-  parts = []
+  cell, parts = cells(deck, every), []
   for weight in sorted(set(weights[weights > 0].tolist()), reverse=True):
-    whole = {c for c, hands in members.items() if (weights[hands] == weight).all()}
-    alone = [h for h in np.flatnonzero(weights == weight) if cells[h] not in whole]
-    names = _runs_of(whole, deck) + [deck.hand_name(every[h]) for h in reversed(alone)]
+    number, like = np.zeros((2, *[len(deck.ranks)] * 2), int)
+    np.add.at(number, cell, 1)
+    np.add.at(like, cell, weights == weight)
+    whole = (number == like) & (number > 0)
+    alone = np.flatnonzero((weights == weight) & ~whole[cell])[::-1]
+    names = _runs_of(whole, deck.ranks[::-1]) + [deck.hand_name(every[h]) for h in alone]
     parts += [name + _suffix(weight) for name in names]
   return ",".join(parts)
 
@@ -257,109 +253,87 @@ def _suffix(weight: float) -> str:
   return f":{short}" if float(short) == weight else f":{float(weight)!r}"
 
 
-def _cells_of(deck: Deck, hands: np.ndarray) -> list[Cell]:
-  """Returns the cell of each pair of cards."""
-  suits = len(deck.suits)
+@checked
+def cells(deck: Deck, hole_cards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Returns row and column of each hand of `hole_cards` `[H, 2]` in the range grid, each `[H]`.
 
-  def cell(low: int, high: int) -> Cell:
-    ranks = high // suits, low // suits
-    alike = _SUITED if low % suits == high % suits else _OFFSUIT
-    return (*ranks, "" if ranks[0] == ranks[1] else alike)
+  It has a row and a column for each rank, aces first: pairs on the diagonal, suited hands above.
+  """
+  count = len(deck.suits)
+  place = len(deck.ranks) - 1 - hole_cards // count
+  low, high = place.max(axis=1), place.min(axis=1)
+  suited = (hole_cards % count)[:, 0] == (hole_cards % count)[:, 1]
+  return np.where(suited, high, low), np.where(suited, low, high)
 
-  return [cell(low, high) for low, high in hands.tolist()]
 
-
-def _held(
-  text: str, deck: Deck, every: np.ndarray, cells: list[Cell], field: str, part: str
-) -> np.ndarray:
+def _held(text: str, deck: Deck, every: np.ndarray, field: str, part: str) -> np.ndarray:
   """Says which pairs of cards a part without its weight names: `[C(n, 2)]`."""
   if text.lower() == _EVERYTHING:
     return np.ones(len(every), bool)
   if _CARDS.fullmatch(text):
     cards = sorted(deck.parse(text, field=field))
     return (every == cards).all(axis=1)
-  first, dash, last = text.partition("-")
-  low = _read(first, deck)
-  high = _read(last, deck) if dash else low
-  named = None
-  if low is not None and high is not None and not (dash and "+" in text):
-    named = _between(low[0], high[1])
-  if named is None:
+  ends, grid = [_read(hand, deck) for hand in text.split("-", 1)], None
+  if all(ends) and not ("-" in text and "+" in text):
+    grid = _between(deck, ends[0][0], ends[-1][-1])
+  if grid is None:
     raise ValueError(
       f"{field} holds {part!r}, which is not understood; write hands of the ranks {deck.ranks!r} "
       "as in 'QQ+', 'AKs', 'KTo+', 'JJ-88', 'A5s-A2s', 'AhKd', 'T9o:0.5' or 'random'"
     )
-  return np.array([cell in named for cell in cells], bool)
+  return grid[cells(deck, every)]
 
 
-def _read(text: str, deck: Deck) -> tuple[Cell, Cell] | None:
-  """Returns a hand's cell and, with a plus, the last of its line, else itself; None if no hand."""
+def _read(text: str, deck: Deck) -> list[End]:
+  """Returns a hand and, with a plus, the last of its line; none if it is no hand."""
   found = _HAND.fullmatch(text.replace("10", "T"))
   if found is None:
-    return None
-  low, high = sorted(deck.ranks.find(found[i].upper()) for i in (1, 2))
-  letter, top, gap = found[3].lower(), len(deck.ranks) - 1, high - low
-  if low < 0 or (high == low and letter):
-    return None
-  cell = high, low, letter
-  if not found[4]:
-    return cell, cell
+    return []
+  high, low = sorted(deck.ranks[::-1].find(found[i].upper()) for i in (1, 2))
+  letter, gap = found[3].lower(), low - high
+  if high < 0 or (not gap and letter):
+    return []
   # Pairs and neighbours rise together, else kickers do.
-  return cell, (top, top - gap, letter) if gap <= 1 else (high, high - 1, letter)
+  last = (0, gap, letter) if gap <= 1 else (high, high + 1, letter)
+  return [(high, low, letter), *[last] * bool(found[4])]
 
 
-def _in_suits(high: int, low: int, letter: str) -> set[Cell]:
-  if high == low:
-    return {(high, low, "")}
-  return {(high, low, x) for x in (letter or _SUITED + _OFFSUIT)}
-
-
-def _between(one: Cell, other: Cell) -> set[Cell] | None:
-  """Returns the cells from one hand to another, both included; None if no line joins them."""
-  (high, low, letter), (high_2, low_2, letter_2) = max(one, other), min(one, other)
-  if letter != letter_2 or (high == low) != (high_2 == low_2):
+def _between(deck: Deck, one: End, other: End) -> np.ndarray | None:
+  """Returns the cells from one hand to another, `[R, R]`; None if no line joins them."""
+  (high, low, letter), (high_2, low_2, letter_2) = sorted((one, other))
+  pairs = high == low, high_2 == low_2
+  if letter != letter_2 or pairs[0] != pairs[1] or high_2 - high not in (0, low_2 - low):
     return None
-  if high == high_2:
-    return set().union(*(_in_suits(high, kicker, letter) for kicker in range(low_2, low + 1)))
-  if high - low == high_2 - low_2:
-    steps = range(high - high_2 + 1)
-    return set().union(*(_in_suits(high - step, low - step, letter) for step in steps))
-  return None
+  grid = np.zeros((len(deck.ranks),) * 2, bool)
+  lows = np.arange(low, low_2 + 1)
+  highs = lows - low + high if high_2 > high else np.full(len(lows), high)
+  grid[highs, lows] = letter != _OFFSUIT
+  grid[lows, highs] |= letter != _SUITED
+  return grid
 
 
-def _runs_of(cells: set[Cell], deck: Deck) -> list[str]:
-  """Returns names that together hold these cells and no others, pairs first."""
-  top = len(deck.ranks) - 1
-  names = [_run(run, top, "", deck) for run in _runs(high for high, low, _ in cells if high == low)]
-  for high in range(top, 0, -1):
-    kickers = {letter: {low for h, low, x in cells if h == high and x == letter} for letter in "so"}
+def _runs_of(grid: np.ndarray, ranks: str) -> list[str]:
+  """Returns names that together hold the cells of a grid and no others, pairs first."""
+  names = _names(np.diag(grid), ranks)
+  for high, rank in enumerate(ranks):
+    kickers = {_SUITED: grid[high, high + 1 :], _OFFSUIT: grid[high + 1 :, high]}
     both = kickers[_SUITED] & kickers[_OFFSUIT]
     ways = []
-    for shared in (both, set()):
-      way = [_run(run, high - 1, "", deck, high) for run in _runs(shared)]
-      for letter in "so":
-        rest = _runs(kickers[letter] - shared)
-        way += [_run(run, high - 1, letter, deck, high) for run in rest]
+    for shared in (both, both & False):
+      way = _names(shared, ranks[high + 1 :], rank)
+      for letter, held in kickers.items():
+        way += _names(held & ~shared, ranks[high + 1 :], rank, letter)
       ways.append(way)
     names += min(ways, key=lambda way: len(",".join(way)))
   return names
 
 
-def _runs(ranks: Iterable[int]) -> list[tuple[int, int]]:
-  """Returns the highest and the lowest rank of each run of neighbours, highest first."""
-  ordered = sorted(ranks, reverse=True)
-  groups = itertools.groupby(enumerate(ordered), key=lambda pair: pair[0] + pair[1])
-  runs = [[rank for _, rank in group] for _, group in groups]
-  return [(run[0], run[-1]) for run in runs]
-
-
-def _run(run: tuple[int, int], top: int, letter: str, deck: Deck, high: int | None = None) -> str:
-  """Returns the name of a run of pairs, or of kickers of a `high` card."""
-
-  def name(rank: int) -> str:
-    return deck.ranks[rank if high is None else high] + deck.ranks[rank] + letter
-
-  first, last = run
-  if first == last:
-    return name(first)
-  return f"{name(last)}+" if first == top else f"{name(first)}-{name(last)}"
+def _names(held: np.ndarray, ranks: str, high: str = "", letter: str = "") -> list[str]:
+  """Returns a name for each run of pairs, or of kickers of a `high` card."""
+  hands, names = [(high or rank) + rank + letter for rank in ranks], []
+  steps = enumerate(np.flatnonzero(held).tolist())
+  for _, group in itertools.groupby(steps, key=lambda step: step[1] - step[0]):
+    first, *_, last = [place for _, place in group] * 2
+    line = f"{hands[last]}+" if first == 0 else f"{hands[first]}-{hands[last]}"
+    names.append(line if first < last else hands[first])
+  return names

@@ -76,39 +76,11 @@ def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
   return Fresh(stacks, pot, bets, "board" in how)
 
 
-def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
-  """Draws hands' first public states, of what is `Holdem.fresh`: `[number, S]`; consumes `key`."""
-  fresh, keys = game.fresh, jax.random.split(key, 5)
-  drawn: list[tuple[Any, jax.Array]] = []  # columns, and what is new in them
-  if fresh.pot is not None:
-    half = jax.random.randint(keys[0], (number, 1), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
-    drawn.append((np.array([betting.PAID_0, betting.PAID_1, betting.START]), half))
-  if fresh.stack is not None:
-    least, most = fresh.stack
-    drawn.append((betting.STACK, jax.random.randint(keys[1], (number,), least, most + 1)))
-  if fresh.board:
-    order = jax.vmap(lambda k: jax.random.permutation(k, game.deck.num_cards))
-    board = jnp.sort(order(jax.random.split(keys[2], number))[:, : len(game.board)], axis=1)
-    drawn.append((betting.NUM_COLUMNS + np.arange(len(game.board)), board))
-  if fresh.bets is not None:
-    sizes = np.asarray(game.bets.thousandths.reshape(-1), np.int32)
-    most = round(1000 * fresh.bets)
-    moved = sizes + jax.random.randint(keys[3], (number, len(sizes)), -most, most + 1)
-    drawn.append((game.size_columns, jnp.where(sizes > 0, jnp.maximum(moved, 10), 0)))
-  if game.flops is not None:
-    drawn.append((-1, jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)))
-  states = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (number, 1))
-  for columns, rows in drawn:
-    states = states.at[:, columns].set(rows.astype(states.dtype))
-  return states
-
-
 def size_columns_at(game: Any, state: np.ndarray) -> dict[int, int]:
   """Returns the columns of `state` `[S]` with the fresh bet sizes of its decision, by slot."""
-  table, at = game.bets.thousandths, (betting.ACTOR, betting.ROUND, betting.RAISES)
-  row = game.bets.row(*(int(state[column]) for column in at))
-  first = game.size_columns.start + int(np.ravel_multi_index((*row, 0), table.shape))
-  return {slot: first + slot for slot in np.flatnonzero(table[row]).tolist()}
+  row = int(game.bets.row(*state[[betting.ACTOR, betting.ROUND, betting.RAISES]]))
+  first = game.size_columns.start + row * game.bets.num_slots
+  return {slot: first + slot for slot in np.flatnonzero(game.bets.thousandths[row]).tolist()}
 
 
 def _range(name: str, value: Any) -> tuple[int, int]:
@@ -143,9 +115,11 @@ class Streets:
     templates: list[Template] = []
     of_stage: list[int] = []
     for number in range(rounds + 1):
-      shapes = [self._betting(number)]
+      first = game.rules.first_to_act
+      shapes = [self._decision(number, first[min(number, len(first) - 1)])]
       if number < rounds:
-        shapes.append(self._deal(number))
+        dealt = [(action, Node(LEAF)) for action in self._outcomes(number)]
+        shapes.append(Node(CHANCE, children=dealt))
       for template in map(make_template, shapes):
         if template not in templates[1:]:
           templates.append(template)
@@ -164,8 +138,30 @@ class Streets:
     return self.game.fresh == FIXED and self.game.flops is None
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
-    """Returns public states that games start in: `[number, S]`; `key` is consumed."""
-    return draw_states(self.game, key, number)
+    """Draws hands' first public states, by `Holdem.fresh`: `[number, S]`; `key` is consumed."""
+    game, fresh, keys = self.game, self.game.fresh, jax.random.split(key, 5)
+    drawn: list[tuple[Any, jax.Array]] = []  # columns, and what is new in them
+    if fresh.pot is not None:
+      half = jax.random.randint(keys[0], (number, 1), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
+      drawn.append((np.array([betting.PAID_0, betting.PAID_1, betting.START]), half))
+    if fresh.stack is not None:
+      least, most = fresh.stack
+      drawn.append((betting.STACK, jax.random.randint(keys[1], (number,), least, most + 1)))
+    if fresh.board:
+      order = jax.vmap(lambda k: jax.random.permutation(k, game.deck.num_cards))
+      board = jnp.sort(order(jax.random.split(keys[2], number))[:, : len(game.board)], axis=1)
+      drawn.append((betting.NUM_COLUMNS + np.arange(len(game.board)), board))
+    if fresh.bets is not None:
+      sizes = np.asarray(game.bets.thousandths.reshape(-1), np.int32)
+      most = round(1000 * fresh.bets)
+      moved = sizes + jax.random.randint(keys[3], (number, len(sizes)), -most, most + 1)
+      drawn.append((game.size_columns, jnp.where(sizes > 0, jnp.maximum(moved, 10), 0)))
+    if game.flops is not None:
+      drawn.append((-1, jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)))
+    states = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (number, 1))
+    for columns, rows in drawn:
+      states = states.at[:, columns].set(rows.astype(states.dtype))
+    return states
 
   def stage_template(self, number: int) -> int:
     """Returns which template the betting of a round has."""
@@ -206,7 +202,7 @@ class Streets:
     # Where a template does not name them: flops below the root, then single cards.
     game, draw = self.game, above[0, -1]
     if level == 1:
-      sets, stand_for = draw_flops(game.deck, game.flops, draw)
+      sets, stand_for = draw_flops(game.dealing, game.flops, draw)
       return game.first_deal + sets, stand_for
     free = ~game.dealing.shown(game.on_board(above))
     likes = jax.random.uniform(jax.random.fold_in(jax.random.key(draw), level), free.shape)
@@ -234,10 +230,6 @@ class Streets:
 
   # Shapes.
 
-  def _deal(self, number: int) -> Node:
-    """Returns one deal, and what follows it as leaves."""
-    return Node(CHANCE, children=[(action, Node(LEAF)) for action in self._outcomes(number)])
-
   def _outcomes(self, number: int) -> list[int]:
     """Returns the actions of a deal, -1 for those that are drawn."""
     game = self.game
@@ -264,36 +256,26 @@ class Streets:
 
     return node(0, 0)
 
-  def _betting(self, number: int) -> Node:
-    rules = self.game.rules
-    actor = rules.first_to_act[min(number, len(rules.first_to_act) - 1)]
-    facing = number == 0 and rules.paid[0] != rules.paid[1]
-    return self._decision(number, actor, facing=facing, raises=0, acted=False, all_in=False)
-
   def _decision(
-    self, number: int, actor: int, *, facing: bool, raises: int, acted: bool, all_in: bool
+    self, number: int, actor: int, raises: int = 0, acted: bool = False, all_in: bool = False
   ) -> Node:
     """Returns the tree below a decision of round `number`."""
-    node = Node(actor)
-    if facing:
+    node, paid = Node(actor), self.game.rules.paid
+    if raises or (number == 0 and not acted and paid[0] != paid[1]):
       node.children.append((FOLD, Node(TERMINAL, _FOLD_TABLE)))
     called = Node(LEAF)  # after the end of the round
     if not (acted or all_in):
-      called = self._decision(
-        number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False
-      )
+      called = self._decision(number, 1 - actor, raises, acted=True)
     elif number == len(self.game.deals):
       called = Node(TERMINAL, _SHOWDOWN_TABLE)
     node.children.append((CALL, called))
     if all_in:
       return node
     bets = self.game.bets
-    go_on = functools.partial(
-      self._decision, number, 1 - actor, facing=True, raises=raises + 1, acted=True
-    )
+    go_on = functools.partial(self._decision, number, 1 - actor, raises + 1, acted=True)
     if raises < self.sized_raises:
       for slot in self._slots(number, actor, raises):
-        node.children.append((FIRST_BET + slot, go_on(all_in=False)))
+        node.children.append((FIRST_BET + slot, go_on()))
     if bets.max_raises is None or raises < bets.max_raises:
       node.children.append((FIRST_BET + bets.num_slots, go_on(all_in=True)))
     return node

@@ -2,23 +2,17 @@
 
 import numpy as np
 
-from games.arrays import lookup, xp
-from games.game import TERMINAL, Game, register
+from games.arrays import xp
+from games.game import TERMINAL, register
+from games.tabulate import Listed
 
 PASS, BET = 0, 1
 _HISTORIES = ("", "p", "b", "pp", "pb", "bp", "bb", "pbp", "pbb")
 # Payoff table (0: pot to the player who did not fold, 1: showdown) and its scale.
 _ENDS = {"pp": (1, 1.0), "bp": (0, 1.0), "bb": (1, 2.0), "pbp": (0, -1.0), "pbb": (1, 2.0)}
-# By history; -1 where there is none.
-_ACTOR = [TERMINAL if history in _ENDS else len(history) % 2 for history in _HISTORIES]
-_NEXT = [
-  [_HISTORIES.index(history + move) if history not in _ENDS else -1 for move in "pb"]
-  for history in _HISTORIES
-]
-_PAYOFF, _SCALE = zip(*(_ENDS.get(history, (0, 0.0)) for history in _HISTORIES))
 
 
-class KuhnPoker(Game):
+class KuhnPoker(Listed):
   """Kuhn poker: both players ante one chip and get one of three cards; one bet of one chip.
 
   Infostates are the cards Jack, Queen, King; the players' cards differ. Actions are 0 (pass:
@@ -33,18 +27,11 @@ class KuhnPoker(Game):
   )
   num_infostates = 3
   num_actions = 2
-
-  def initial_state(self):
-    return np.array([0])
-
-  def actor(self, states):
-    return lookup(_ACTOR, states[:, 0])
-
-  def legal_actions(self, states):
-    return lookup(np.array(_NEXT) >= 0, states[:, 0])
-
-  def next_states(self, states, actions):
-    return lookup(_NEXT, states[:, 0], actions)[:, None].astype(states.dtype)
+  movers = np.array([TERMINAL if x in _ENDS else len(x) % 2 for x in _HISTORIES])
+  after = np.array(
+    [[_HISTORIES.index(x + y) if x not in _ENDS else -1 for y in "pb"] for x in _HISTORIES]
+  )
+  won, scales = zip(*(_ENDS.get(history, (0, 0.0)) for history in _HISTORIES))
 
   def pair_weights(self):
     return 1.0 - np.eye(3)[None]
@@ -52,12 +39,6 @@ class KuhnPoker(Game):
   def payoffs(self):
     card = np.arange(3)
     return np.stack([np.ones((3, 3)), np.sign(card[:, None] - card[None])])
-
-  def payoff_index(self, states):
-    return lookup(_PAYOFF, states[:, 0])
-
-  def payoff_scale(self, states):
-    return lookup(_SCALE, states[:, 0])
 
   def features(self, states, player):
     history = states == np.arange(len(_HISTORIES))

@@ -1,10 +1,10 @@
 """Leduc poker: six cards, two betting rounds, one public card, bets of any sizes."""
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
-from games.arrays import is_finite, lookup, short, with_columns, xp
+from games.arrays import MOST, checked, lookup, short, with_columns, xp
 from games.game import CHANCE, TERMINAL, Game, register
 
 FOLD, CALL, RAISE = 0, 1, 2
@@ -13,6 +13,7 @@ _NONE = -1
 _NUM_CARDS, _NUM_SUITS, _MAX_RAISES = 6, 2, 2
 _ANTE = 1
 _PARTS = 10**6  # of a chip, which states count where a size is not whole
+Sizes = tuple[Annotated[float, (1 / _PARTS, MOST)], ...]
 # Columns of a public state.
 _ROUND, _ACTOR, _RAISES, _ACTED, _POT_0, _POT_1, _CARD, _OVER = range(8)
 _GOING_ON, _FOLDED_0, _FOLDED_1, _SHOWDOWN, _DEAL = range(5)
@@ -65,8 +66,13 @@ class LeducPoker(Game):
   num_infostates = _NUM_CARDS
   orders_infostates = True
 
-  def __init__(self, bets: Sequence[Sequence[float]] = ((2,), (4,))):
-    sizes = _check_bets(bets)
+  @checked
+  def __init__(self, bets: tuple[Sizes, Sizes] = ((2,), (4,))):
+    self.bets = sizes = tuple(map(tuple, bets))
+    if any(not 0 < len({round(x * _PARTS) for x in row}) == len(row) for row in sizes):
+      raise ValueError(
+        f"bets={short(bets)} must be two lists of different sizes, none of them empty"
+      )
     whole = all(size == int(size) for sizes_of_round in sizes for size in sizes_of_round)
     self._unit = 1 if whole else _PARTS
     self._most = _ANTE + _MAX_RAISES * sum(map(max, sizes))  # chips that a player may put in
@@ -78,7 +84,6 @@ class LeducPoker(Game):
     for row, sizes_of_round in zip(self._adds, sizes):
       row[RAISE : RAISE + len(sizes_of_round)] = np.round(np.multiply(sizes_of_round, self._unit))
     self._first_card = self.num_player_actions = RAISE + self._num_sizes
-    self.bets = sizes
     self.num_actions = self._first_card + _NUM_CARDS
 
   def initial_state(self):
@@ -180,18 +185,6 @@ class LeducPoker(Game):
 
   def infostate_name(self, player, infostate):
     return "JQK"[infostate // _NUM_SUITS] + "♠♥"[infostate % _NUM_SUITS]
-
-
-def _check_bets(bets) -> tuple[tuple[float, ...], ...]:
-  listed = isinstance(bets, (tuple, list)) and all(isinstance(x, (tuple, list)) for x in bets)
-  if not listed or len(bets) != 2 or not all(bets):
-    raise ValueError(f"bets={short(bets)} must be two lists of sizes, one for each round")
-  for size in (size for sizes in bets for size in sizes):
-    if not is_finite(size) or round(size * _PARTS) < 1:
-      raise ValueError(f"bets hold {short(size)}; a size is a positive number of chips")
-  if any(len({round(size * _PARTS) for size in sizes}) < len(sizes) for sizes in bets):
-    raise ValueError(f"bets={short(bets)} hold a size twice in one round")
-  return tuple(tuple(sizes) for sizes in bets)
 
 
 register("leduc_poker", LeducPoker)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from games.arrays import as_array, short, xp
-from games.game import TERMINAL, Game, MoverMoves, register
+from games.game import TERMINAL, MoverMoves, register
+from games.tabulate import Listed
 
-_START, _ANSWER, _FIRST_END = 0, 1, 2
+_START, _ANSWER = 0, 1
 
 
-class MatrixGame(Game):
+class MatrixGame(Listed):
   """Player 0 chooses a row unseen, player 1 a column; the entry is what player 0 wins.
 
   Publicly there is one action for the hidden row, after which player 0's infostate is its row and
@@ -37,20 +38,10 @@ class MatrixGame(Game):
     self.num_infostates, columns = matrix.shape
     self.num_actions = columns + 1
     self.num_hidden = max(2, *matrix.shape)
-
-  def initial_state(self):
-    return np.array([_START])
-
-  def actor(self, states):
-    return xp.where(states[:, 0] >= _FIRST_END, TERMINAL, states[:, 0])
-
-  def legal_actions(self, states):
-    hidden = np.arange(self.num_actions) == self.num_actions - 1
-    return ((states == _START) == hidden) & (states < _FIRST_END)
-
-  def next_states(self, states, actions):
-    after = xp.where(states == _START, _ANSWER, _FIRST_END + actions[:, None])
-    return after.astype(states.dtype)
+    self.movers = np.array([0, 1, *[TERMINAL] * columns])
+    self.after = np.full((len(self.movers), self.num_actions), -1)
+    self.after[_START, columns], self.after[_ANSWER, :columns] = _ANSWER, 2 + np.arange(columns)
+    self.won, self.scales = np.maximum(np.arange(len(self.movers)) - 2, 0), np.ones(2 + columns)
 
   def prior(self):
     prior = np.zeros((2, self.num_infostates))
@@ -76,9 +67,6 @@ class MatrixGame(Game):
     tables = np.zeros((columns, rows, rows))
     tables[:, :, 0] = self.matrix.T  # [player 1's column, player 0's row, player 1's infostate]
     return tables
-
-  def payoff_index(self, states):
-    return states[:, 0] - _FIRST_END
 
   def features(self, states, player):
     stage = states == np.arange(2)

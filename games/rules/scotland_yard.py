@@ -82,7 +82,6 @@ class ScotlandYard(Game):
       raise ValueError(f"reveals={short(reveals)} must be integers from 1 to rounds={rounds}")
     self.map = map_name if isinstance(map_name, Map) else MAPS[map_name]
     self.rounds, self.reveals = rounds, shown
-    self.edge_table = edge_table(self.map)
     self._num_stations, self._num_kinds = self.map.num_stations, len(self.map.kinds)
     self._num_detectives = len(self.map.detectives)
     self.hide = self._num_stations * self._num_kinds
@@ -95,8 +94,17 @@ class ScotlandYard(Game):
     # detective a move and a look.
     self.max_moves = rounds * self.longest_wait
     self.remembers = self.written = bool(remembers)
+    listed, doubles = ", ".join(map(str, sorted(set(shown)))), self.map.doubles
+    unseen = f"unseen but after move {listed}" if listed else "unseen"
+    twice = f"Mr. X may move twice in a row, {doubles} times. " if doubles else ""
+    self.text = (
+      f"Mr. X starts at {self.map.mister_x} and moves along an edge {rounds} times, {unseen}; "
+      "then every detective moves, all of them by one player. A move uses up a card of its kind. "
+      f"{twice}Mr. X loses if a detective steps on its station or it cannot move, and else wins."
+    )
+    self._end, self._means = _connections(self.map)
+    self._by_kind = self._means[:, :, None] == np.arange(self._num_kinds)
     if not self.remembers:
-      self._end, self._means = _connections(self)
       self.num_hidden = self._end.shape[1]
 
   @property
@@ -130,17 +138,12 @@ class ScotlandYard(Game):
 
   def legal_actions(self, states):
     at = self.read(states)
-    free, going, stuck = self._mister_x(at)
-    mister_x, stage = at.turn[:, None] == 0, at.stage[:, None]
-    held = xp.take_along_axis(at.cards, at.turn[:, None, None], axis=1)[:, 0] > 0
-    steps = lookup(self.edge_table.swapaxes(0, 1), self._stands(at)) & held[:, :, None]
-    ways = xp.where(mister_x[:, :, None], going > 0, steps) & free[:, None]  # [n, kinds, stations]
-    flat = ways.swapaxes(1, 2).reshape(len(states), self.hide)
-    hides = mister_x & ~self.shows(at)[:, None]
-    stuck = xp.where(mister_x, stuck & (at.maybe > 0), False).any(axis=1)[:, None]
-    nothing = xp.where(mister_x, stuck, ~flat.any(axis=1)[:, None])
+    here, ways, stage = self._here(at), self._ways(at), at.stage[:, None]
+    flat = ways.reshape(len(states), self.hide)
+    hides = ((at.turn == 0) & ~self.shows(at))[:, None]
+    nothing = (here & self._stuck(at)).any(axis=1)[:, None]
     rest = np.zeros((len(states), self.num_actions - self.again), bool)
-    moving = xp.concat([flat & ~hides, ways.any(axis=2) & hides, nothing, rest], axis=1)
+    moving = xp.concat([flat & ~hides, ways.any(axis=1) & hides, nothing, rest], axis=1)
     number, elsewhere = np.arange(self.num_actions), at.maybe.sum(axis=1)[:, None] > 1
     looking = (number == self.caught) | ((number > self.caught) & elsewhere)
     choices = (number >= self.again) & (number < self.caught)
@@ -149,7 +152,6 @@ class ScotlandYard(Game):
 
   def next_states(self, states, actions):
     at = self.read(states)
-    free, going, _ = self._mister_x(at)
     is_mister_x = self.mister_x_moves(at)
     seen, stays = actions < self.hide, actions == self.stay
     kind = xp.where(seen, actions % self._num_kinds, xp.minimum(actions, self.stay - 1) - self.hide)
@@ -159,8 +161,8 @@ class ScotlandYard(Game):
     there = station[:, None] == np.arange(self._num_stations)
 
     # Mr. X may be wherever a move of this kind leads.
-    reached = xp.take_along_axis(going, kind[:, None, None], axis=1)[:, 0] > 0
-    reached = reached & free & (there | ~seen[:, None])
+    reached = xp.take_along_axis(self._ways(at), kind[:, None, None], axis=2)[:, :, 0]
+    reached = reached & (there | ~seen[:, None])
     maybe = xp.where((is_mister_x & moves)[:, None], reached, at.maybe > 0)
     looks = steps & (maybe & there).any(axis=1)
     maybe = maybe & ~((at.stage == LOOKING)[:, None] & self.under_foot(at))
@@ -188,16 +190,31 @@ class ScotlandYard(Game):
     head = xp.stack([moved, turn, stage, at.doubles - again], axis=1)
     return xp.concat([head, stations, cards, maybe], axis=1).astype(states.dtype)
 
-  def _mister_x(self, at: Columns):
-    """Returns stations without a detective, ways to each by kind, and where Mr. X is stuck."""
-    # [n, stations], [n, kinds, stations] and [n, stations]
-    occupied = at.stations[:, :, None] == np.arange(self._num_stations)
-    free = ~occupied.any(axis=1)
-    edges = self.edge_table.astype(np.int32)
-    held = at.cards[:, 0] > 0
-    counts = (at.maybe[:, None, None] @ edges)[:, :, 0]
-    out = (free.astype(np.int32)[:, None, None] @ edges)[:, :, 0] > 0
-    return free, counts * held[:, :, None], ~(out & held[:, :, None]).any(axis=1)
+  def _here(self, at: Columns):
+    """Marks the stations where who moves may be: `[n, stations]`."""
+    return xp.where(at.turn[:, None] == 0, at.maybe > 0, self.under_foot(at))
+
+  def _free(self, at: Columns):
+    """Marks the stations without a detective: `[n, stations]`."""
+    return ~(at.stations[:, :, None] == np.arange(self._num_stations)).any(axis=1)
+
+  def _held(self, at: Columns):
+    """Says which kinds of cards who moves has: `[n, kinds]`."""
+    return xp.take_along_axis(at.cards, at.turn[:, None, None], axis=1)[:, 0] > 0
+
+  def _ways(self, at: Columns):
+    """Says by which kinds who moves may come to each station: `[n, stations, kinds]`."""
+    # Connections go both ways: one to where it may be is one from there.
+    near = (self._here(at)[:, self._end, None] & self._by_kind).any(axis=2)
+    return near & self._held(at)[:, None] & self._free(at)[:, :, None]
+
+  def _leaves(self, at: Columns):
+    """Says which connections who moves may take from each station: `[n, stations, M]`."""
+    return self._free(at)[:, self._end] & self._held(at)[:, self._means] & (self._end >= 0)
+
+  def _stuck(self, at: Columns):
+    """Marks the stations that who moves cannot leave: `[n, stations]`."""
+    return ~self._leaves(at).any(axis=2)
 
   def shows(self, at: Columns):
     """Says whether Mr. X shows its station with the next move: `[n]`."""
@@ -213,12 +230,6 @@ class ScotlandYard(Game):
     return xp.take_along_axis(at.stations, xp.maximum(at.turn - 1, 0)[:, None], axis=1)[:, 0]
 
   # What it is worth, what a network sees, and what a person reads.
-
-  def payoffs(self):
-    return np.ones((1, self.num_infostates, self.num_infostates))
-
-  def payoff_index(self, states):
-    return states.__array_namespace__().zeros(len(states), int)
 
   def payoff_scale(self, states):
     at = self.read(states)
@@ -278,17 +289,6 @@ class ScotlandYard(Game):
       lines[0] += f", double moves: {int(at.doubles[0])}"
     return "\n  ".join([f"round {now} of {self.rounds}, {mover} {does}{shows}", *lines])
 
-  def explain(self) -> str:
-    shown = ", ".join(str(x) for x in sorted(set(self.reveals)))
-    unseen = f"unseen but after move {shown}" if shown else "unseen"
-    doubles = self.map.doubles
-    twice = f"Mr. X may move twice in a row, {doubles} times. " if doubles else ""
-    return (
-      f"Mr. X starts at {self.map.mister_x} and moves along an edge {self.rounds} times, {unseen}; "
-      "then every detective moves, all of them by one player. A move uses up a card of its kind. "
-      f"{twice}Mr. X loses if a detective steps on its station or it cannot move, and else wins."
-    )
-
   def forgetful(self):
     return ScotlandYard(self.map, self.rounds, self.reveals, remembers=False)
 
@@ -302,8 +302,8 @@ class ScotlandYard(Game):
 
   @property
   def num_children(self):
-    shown = self.edge_table.any(axis=1).sum() if self.reveals else self._num_kinds
-    return int(max(self.edge_table.sum(axis=(0, 1)).max(), shown + 1, 2))
+    shown = self._by_kind.any(axis=1).sum() if self.reveals else self._num_kinds
+    return int(max(self._end.shape[1], shown + 1))
 
   @functools.cached_property
   def _walks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -334,15 +334,15 @@ class ScotlandYard(Game):
       return None
     at = self.read(states)
     path = xp.broadcast_to(np.arange(self.num_infostates), (len(states), self.num_infostates))
-    free, _, stuck = self._mister_x(at)
     after = xp.minimum(at.moved + 1, self.rounds)
     station, kind = self._at(after), lookup(self._walks[2], after)
     seen = (actions < self.hide)[:, None]
     action = actions[:, None]
     meant = xp.where(seen, station * self._num_kinds + kind, self.hide + kind) == action
-    comes = meant & (kind >= 0) & xp.take_along_axis(free, station, axis=1)
+    comes = meant & (kind >= 0) & xp.take_along_axis(self._free(at), station, axis=1)
     moved = xp.where(comes, lookup(self._walks[1], after), -1)
-    stayed = xp.where(xp.take_along_axis(stuck, self._at(at.moved), axis=1), path, -1)
+    stuck = xp.take_along_axis(self._stuck(at), self._at(at.moved), axis=1)
+    stayed = xp.where(stuck, path, -1)
     by_mister_x = self.mister_x_moves(at)[:, None]
     mister_x = xp.where(by_mister_x, xp.where(action == self.stay, stayed, moved), path)
     return xp.stack([mister_x, path], axis=1)
@@ -351,7 +351,7 @@ class ScotlandYard(Game):
     if self.remembers:
       return super().possible_after(states, actions, possible)
     at = self.read(states)
-    stuck = ~self._free_moves(at).any(axis=2) & (at.maybe > 0)
+    stuck = self._stuck(at) & (at.maybe > 0)
     stays = self.mister_x_moves(at) & (actions == self.stay)
     maybe = self.read(self.next_states(states, actions)).maybe > 0
     maybe = xp.where((actions == self.caught)[:, None], self.under_foot(at), maybe)
@@ -365,7 +365,7 @@ class ScotlandYard(Game):
     is_mister_x = (at.turn == 0)[:, None, None]
     seen = end * self._num_kinds + kind
     mister_x = xp.where(self.shows(at)[:, None, None], seen, self.hide + kind)
-    free = self._free_moves(at)
+    free = self._leaves(at)
     # A detective's moves are those of the station where it stands.
     stands = self._stands(at)[:, None]
     of_team = xp.take_along_axis(free, stands[:, :, None], axis=1) & (here == 0)
@@ -380,13 +380,6 @@ class ScotlandYard(Game):
     leads_to = xp.where(chooses, xp.where(number < 2, here, -1), leads_to)
     action = xp.where(chooses, xp.where(number < 2, self.again + number, -1), action)
     return MoverMoves(leads_to.swapaxes(1, 2), action.swapaxes(1, 2))
-
-  def _free_moves(self, at):
-    """Says which connections who moves may take from each station: `[n, H, M]`."""
-    end = self._end
-    taken = (end[:, :, None] == at.stations[:, None, None]).any(axis=3)
-    held = xp.take_along_axis(at.cards, at.turn[:, None, None], axis=1)[:, 0] > 0
-    return (end >= 0) & ~taken & held[:, self._means]
 
   def infostate_name(self, player, infostate):
     if self.remembers:
@@ -420,13 +413,11 @@ def edge_table(city: Map) -> np.ndarray:
   return joined
 
 
-def _connections(board: ScotlandYard) -> tuple[np.ndarray, np.ndarray]:
+def _connections(city: Map) -> tuple[np.ndarray, np.ndarray]:
   """Returns where each station's connections end, and their kinds: `[H, M]`, padded by -1."""
-  kind, here, there = np.nonzero(board.edge_table)
-  order = np.lexsort((kind, there, here))
-  kind, here, there = kind[order], here[order], there[order]
+  here, there, kind = np.nonzero(edge_table(city).transpose(1, 2, 0))
   number = np.arange(len(here)) - np.searchsorted(here, here)
-  ends = np.full((2, board.map.num_stations, max(int(number.max()) + 1, 2)), -1, np.int32)
+  ends = np.full((2, city.num_stations, max(int(number.max()) + 1, 2)), -1, np.int32)
   ends[:, here, number] = there, kind
   return ends[0], ends[1]
 

@@ -81,32 +81,40 @@ class Map:
 
   def __post_init__(self):
     named = {station for a, b, _ in self.edges for station in (a, b)}
-    if not named or named != set(range(1, len(named) + 1)):
-      raise ValueError(
-        f"edges={short(self.edges)} must connect stations 1, 2, 3, ... and leave out none"
-      )
-    if any(a == b for a, b, _ in self.edges) or len(set(self.edges)) < len(self.edges):
-      raise ValueError(f"edges={short(self.edges)} must be different and join two stations each")
-    kinds = {kind for *_, kind in self.edges}
-    if kinds != {kind for kind, _ in self.cards} or len(kinds) < len(self.cards):
-      raise ValueError(
-        f"cards={short(self.cards)} must give a number for each kind of edge: {kinds}"
-      )
+    kinds, listed = {kind for *_, kind in self.edges}, [kind for kind, _ in self.cards]
     own = self.cards if self.mister_x_cards is None else self.mister_x_cards
-    if [kind for kind, _ in own] != [kind for kind, _ in self.cards]:
-      raise ValueError(
-        f"mister_x_cards={short(own)} must be of the kinds of cards={short(self.cards)}"
-      )
     pairs = [(x, y) for (_, x), (_, y) in zip(self.cards, own)]
-    if any(not is_whole(n, 0) for pair in pairs for n in pair) or (0, 0) in pairs:
-      raise ValueError(f"cards={short(self.cards)} must be positive numbers, or of Mr. X alone")
-    check_integer("doubles", self.doubles, least=0)
     starts = (self.mister_x, *self.detectives)
-    if not self.detectives or len(set(starts)) < len(starts) or not set(starts) <= named:
-      raise ValueError(
+    for right, what in (
+      (
+        named == set(range(1, 1 + max(len(named), 1))),
+        f"edges={short(self.edges)} must connect stations 1, 2, 3, ... and leave out none",
+      ),
+      (
+        all(a != b for a, b, _ in self.edges) and len(set(self.edges)) == len(self.edges),
+        f"edges={short(self.edges)} must be different and join two stations each",
+      ),
+      (
+        set(listed) == kinds and len(kinds) == len(listed),
+        f"cards={short(self.cards)} must give a number for each kind of edge: {kinds}",
+      ),
+      (
+        [kind for kind, _ in own] == listed,
+        f"mister_x_cards={short(own)} must be of the kinds of cards={short(self.cards)}",
+      ),
+      (
+        all(is_whole(n, 0) for pair in pairs for n in pair) and (0, 0) not in pairs,
+        f"cards={short(self.cards)} must be positive numbers, or of Mr. X alone",
+      ),
+      (
+        len(set(starts)) == len(starts) > 1 and set(starts) <= named,
         f"mister_x={short(self.mister_x)} and detectives={short(self.detectives)} must be "
-        "different stations of the map, and at least one detective"
-      )
+        "different stations of the map, and at least one detective",
+      ),
+    ):
+      if not right:
+        raise ValueError(what)
+    check_integer("doubles", self.doubles, least=0)
 
   @property
   def num_stations(self) -> int:

@@ -67,14 +67,13 @@ def check_public_tree(
   _same("prior", [tree.prior], [prior / prior.sum(axis=1, keepdims=True)], truths)
   _same("root_features", [tree.root_features], [start.features], truths)
   _same("pair_weights", [known.weight_table(int(tree.root_pair_index))], [start.weights], truths)
-  for row in np.flatnonzero(np.isin(tree.leaf_nodes, real)):
-    truth = truths[np.searchsorted(real, tree.leaf_nodes[row])]
+  at = dict(zip(real.tolist(), truths))
+  for row, truth in ((i, at[n]) for i, n in enumerate(tree.leaf_nodes.tolist()) if n in at):
     _same("leaf_actor", [tree.leaf_actor[row]], [truth.actor], [truth])
     _same("leaf_features", [tree.leaf_features[:, row]], [truth.features], [truth])
     weights = known.weight_table(int(tree.leaf_pair_index[row]))
     _same("pair_weights", [weights], [truth.weights], [truth])
-  for row in np.flatnonzero(np.isin(tree.terminal_nodes, real)):
-    truth = truths[np.searchsorted(real, tree.terminal_nodes[row])]
+  for row, truth in ((i, at[n]) for i, n in enumerate(tree.terminal_nodes.tolist()) if n in at):
     table = known.payoff_table(int(tree.payoff_index[row])) * tree.payoff_scale[row]
     _same("payoff times pair weight", [table], [truth.payoffs * truth.weights], [truth])
 

@@ -20,7 +20,7 @@ from games import CHANCE, PADDING, PublicTree
 from games.arrays import checked
 from games.poker import Holdem, betting
 from rebel_jax.agents.dealer import Move, SearchingSeat, child_after, choices_at
-from rebel_jax.agents.range_grids import Decision
+from rebel_jax.agents.range_grids import Decision, played_to
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
@@ -35,12 +35,12 @@ from solvers.search import (
   make_searching_agent,
   node_beliefs,
   sample_stop,
-  search_batch,
-  search_starts,
+  search_together,
+  searched_starts,
   spread_stops,
 )
-from solvers.sweeps import join_levels, make_problem, split_levels
-from solvers.xla import Programs, work_of_solving
+from solvers.sweeps import make_problem
+from solvers.xla import Programs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,43 +50,21 @@ class BeliefSearch:
   tree: PublicTree  # the subgame in its common shape, arrays of numpy
   successor: np.ndarray  # `[L, ...]` the root that each leaf is
   policy: np.ndarray  # `[n, H]` of a random iteration, both players'
-  beliefs: np.ndarray  # `[n, P, H]` at every node under that policy
   leaf_beliefs: np.ndarray  # `[L, P, H]`; under the average until then by CFR-AVG (appendix I)
 
 
-def search_and_describe(
-  trees, features, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, network,
-  num_rows, average=False,
-):  # fmt: skip
-  """Searches `[B]` trees; returns policies, and beliefs at nodes and at leaves."""
-  initial = None if network is None else network.start(trees, features, beliefs, params)
-  result = search_batch(
-    trees, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
-    params=params, num_rows=num_rows, active=active, initial_policy=initial,
-  )  # fmt: skip
-
-  policy = result.average_policy if average else result.policy
-  found, at_nodes = jax.vmap(describe)(trees, beliefs, policy)
-  at_leaves = jax.vmap(lambda nodes, leaves: nodes[leaves])
-  return found, at_nodes, at_leaves(at_nodes, trees.leaf_nodes) if average else result.leaf_beliefs
-
-
-def describe(tree: PublicTree, beliefs: Any, policy: Any) -> tuple[jax.Array, jax.Array]:
-  """Returns a policy `[n, H]` and the beliefs that it leads to at every node, `[n, P, H]`."""
-  return join_levels(policy), node_beliefs(make_problem(tree, beliefs), policy)
-
-
-searches = Programs(
-  search_and_describe,
-  static_argnames=("algorithm", "leaf_values", "network", "num_rows", "average"),
-)
+@Programs
+def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any]:
+  """Returns trees and successors of subgames at `roots`."""
+  trees = stage.trees_at(roots)
+  return trees, stage.successors(roots, trees)
 
 
 @Programs
-def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any, Any]:
-  """Returns trees, features of their decisions, and successors of subgames at `roots`."""
-  trees = stage.trees_at(roots)
-  return trees, stage.features_at(roots, trees), stage.successors(roots, trees)
+def beliefs_at(tree: PublicTree, policy: Any, beliefs: Any) -> jax.Array:
+  """Returns the beliefs that a policy `[n, H]` leads to at every node, `[n, P, H]`."""
+  problem = make_problem(tree, beliefs)
+  return node_beliefs(problem, problem.split(policy))
 
 
 class Searcher:
@@ -195,32 +173,29 @@ class Searcher:
     self, number: int, roots: np.ndarray, beliefs: np.ndarray, iterations: int | None = None
   ) -> list[BeliefSearch]:
     """Searches subgames of one stage; None for as many iterations as the sampled one needs."""
-    size, stage, lanes = len(roots), self._stages[number], self._rooms[number].num_lanes
-    index = np.concatenate([np.arange(size), np.zeros(lanes - size, int)])
+    size, room, algorithm = len(roots), self._rooms[number], self._algorithm
     self._key, key = jax.random.split(self._key)
-    algorithm = self._algorithm
     if iterations is None and self._average:
       iterations = self.limit(number)
     most = self.limit(number) if iterations is None else iterations
-    stops = np.asarray(sample_stop(key, (lanes,), most, algorithm.averaging, algorithm.head_start))
+    shape = (room.num_lanes,)
+    stops = np.asarray(sample_stop(key, shape, most, algorithm.averaging, algorithm.head_start))
     num_iterations = 2 * (int(stops[:size].max()) + 1) if iterations is None else iterations
     began = time.monotonic()
-    trees, features, successors = made(stage, roots[index].astype(np.int32))
-    results = searches[work_of_solving(trees, self._leaf_values)](
-      trees,
-      features,
-      beliefs[index].astype(trees.dtype),
-      stops,
-      np.arange(lanes) < size,
+    found = search_together(
+      self._stages[number],
+      room,
+      roots,
+      beliefs.astype(jnp.result_type(float)),
+      stops[:size],
       num_iterations,
       self._params,
       algorithm=algorithm,
       leaf_values=self._leaf_values,
-      network=self._network,
-      num_rows=self._rooms[number].num_rows,
+      policy=self._network,
       average=self._average,
     )
-    rows = jax.tree.map(np.asarray, (trees, successors, *results))
+    rows = jax.tree.map(np.asarray, found)
     self._paces[number] = self._paces[number].after(time.monotonic() - began, num_iterations)
     return [BeliefSearch(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
 
@@ -260,7 +235,9 @@ class Agent(SearchingSeat):
     """The beliefs of the PBS, `[P, H]`: an observer's, from public actions and both policies."""
     if self.searcher.only_deals(self._root):
       return self._root_beliefs
-    return self._as_played(self._found().beliefs[self._node])
+    search, node = self.node()
+    beliefs = self._root_beliefs.astype(search.tree.dtype)
+    return self._as_played(np.asarray(beliefs_at(search.tree, search.policy, beliefs))[node])
 
   def node(self) -> tuple[BeliefSearch, int]:
     """Returns the search that the agent is in, made now if need be, and the node of its tree."""
@@ -308,21 +285,13 @@ class Agent(SearchingSeat):
 
   def _played(self) -> np.ndarray:
     """Returns how likely the agent's moves since the root were, by infostate: `[H]`."""
-    search, node = self._found(), self._node
-    played, first = self._kept or (np.ones(search.policy.shape[1]), 0)
-    while node != first:
-      parent = int(search.tree.parent[node])
-      if search.tree.kind[parent] == self.player:
-        played = played * search.policy[node]
-      node = parent
-    return played
+    search, (before, first) = self._found(), self._kept or (1.0, 0)
+    return before * played_to(search.tree, search.policy, self.player, self._node, first)
 
   def _as_played(self, beliefs: np.ndarray) -> np.ndarray:
     """Returns beliefs `[P, H]` where play is, its own by what it played, not by a later search."""
-    if self._kept is None:
-      return beliefs
     own = self._root_beliefs[self.player] * self._played()
-    if own.sum() <= 0:
+    if self._kept is None or own.sum() <= 0:
       return beliefs
     changed = np.array(beliefs)
     changed[self.player] = own / own.sum()
@@ -411,23 +380,21 @@ class StreetSearcher(Searcher):
     """Searches of the first round, by the iterations that they stop at."""
     found, stage, algorithm = list[BeliefSearch](), self._stages[0], self._algorithm
     root = jnp.asarray(self.first_root, jnp.int32)[None]
-    iterates = _iterates(
-      stage, root, self._params, algorithm, self.limit(0), self._leaf_values, self._network
+    _, _, iterates = searched_starts(
+      stage, root, algorithm, self.limit(0), self._leaf_values, self._params, self._network
     )
     self._key, key = jax.random.split(self._key)
     stops = spread_stops(
       key, _KEPT_STARTS, self.limit(0), algorithm.averaging, algorithm.head_start
     )
-    trees, _, successors = made(stage, root)
+    trees, successors = made(stage, root)
     tree, successor = jax.tree.map(lambda x: np.asarray(x[0]), (trees, successors))
     ends = [(iterates.policies[0, stop], iterates.believed[0, stop]) for stop in np.asarray(stops)]
     if self._average:
       ends = [(iterates.average_policy[0],) * 2]
     for played, known in ends:
-      policy, nodes = _described(tree, played)
-      _, believed = _described(tree, known)
-      below = np.asarray(believed)[tree.leaf_nodes]
-      found.append(BeliefSearch(tree, successor, np.asarray(policy), np.asarray(nodes), below))
+      below = np.asarray(beliefs_at(tree, known, tree.prior))[tree.leaf_nodes]
+      found.append(BeliefSearch(tree, successor, np.asarray(played), below))
     return found
 
   def _keep_to(self, seconds: float) -> None:
@@ -479,26 +446,12 @@ def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
       continue
     found[number] = state
     if stages[number].depth_limited:
-      trees, _, successors = made(stages[number], state)
+      trees, successors = made(stages[number], state)
       live = np.flatnonzero(np.asarray(trees.leaf_actor)[0] != PADDING)
       # Small pots first, after which there is most to bet and to search.
       pots = np.asarray(successors)[0, live, betting.PAID_0]
       waiting += [successors[0, leaf][None] for leaf in live[np.argsort(-pots, kind="stable")]]
   return found
-
-
-@functools.partial(
-  Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "network")
-)
-def _iterates(stage, roots, params, algorithm, num_iterations, leaf_values, network):
-  trees = stage.trees_at(roots)
-  features = stage.features_at(roots, trees)
-  return search_starts(trees, features, algorithm, num_iterations, leaf_values, params, network)
-
-
-@Programs
-def _described(tree, policy: jax.Array):
-  return describe(tree, tree.prior, split_levels(tree, policy))
 
 
 @checked

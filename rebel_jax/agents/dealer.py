@@ -280,30 +280,25 @@ class NestedAgent(Seat):
     self.game, self._tree, self._policy = found
     self._node = node
 
-  def _amounts(self) -> list[int]:
-    """Returns the chips that a player has in the pot after each bet of the agent's tree here."""
-    return self.game.amounts(np.asarray(self._tree.state)[self._node][None])[0].tolist()
+  def _bets(self) -> dict[int, int]:
+    """Returns the chips that each bet of the agent's tree here is to, by action."""
+    return self.game.bets_at(np.asarray(self._tree.state)[self._node])
 
   def choices(self) -> dict[Move, float]:
     """See `Seat`; moves are numbered as in the match."""
-    amounts, match = self._amounts(), self.dealer.game.amounts(self.dealer.state[None])[0].tolist()
+    match = {to: action for action, to in self.dealer.game.bets_at(self.dealer.state).items()}
+    numbers = {FOLD: FOLD, CALL: CALL} | {x: match[to] for x, to in self._bets().items()}
     own = choices_at(self._tree, self._policy, self._node, self.player, self.infostate)
-    found = {}
-    for (action, held), probability in own.items():
-      bet = action not in (FOLD, CALL)
-      in_match = FIRST_BET + match.index(amounts[action - FIRST_BET]) if bet else action
-      found[Move(in_match, held)] = probability
-    return found
+    return {move._replace(action=numbers[move.action]): p for move, p in own.items()}
 
   def _follow(self, action: int) -> None:
     """Takes note of a public action, numbered as in the match; solves the answer to a new bet."""
     played: Holdem = self.dealer.game
     if FIRST_BET <= action < played.burn:
-      before = played.state_after(self.dealer.history[:-1])
-      chips = int(played.amounts(before[None])[0, action - FIRST_BET])
-      if chips not in self._amounts():
+      chips = played.bets_at(played.state_after(self.dealer.history[:-1]))[action]
+      if chips not in self._bets().values():
         self._widen(chips)
-      own = FIRST_BET + self._amounts().index(chips)
+      own = next(number for number, to in self._bets().items() if to == chips)
     else:
       own = action if action < FIRST_BET else action - played.burn + self.game.burn
     self._node = child_after(self._tree, self._node, own)

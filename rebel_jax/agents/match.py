@@ -10,7 +10,7 @@ import numpy as np
 import games
 import solvers
 from games.arrays import check_kinds, checked
-from games.poker import CALL, FIRST_BET, FOLD, Holdem
+from games.poker import CALL, FOLD, Holdem
 from games.tabulate import check_tree_of
 from rebel_jax.agents.belief_agent import Agent
 from rebel_jax.agents.dealer import (
@@ -61,20 +61,15 @@ class SimplePlayer(UniformPlayer):
 
   def act(self) -> Move:
     game, state, held = self.game, self._state, self.infostate
-    board = game.on_board(state[None])[0].tolist()
-    shown = tuple(card for card in board if card >= 0)
+    shown = tuple(card for card in game.on_board(state[None])[0].tolist() if card >= 0)
     hand = tuple(game.hole_cards[held].tolist())
-    here = HoldemDecision(game.rules, game.deck, state, hand, shown, len(board) - len(shown))
-    wish = self._wish(here, self._rng)
+    wish = self._wish(HoldemDecision(game, game.rules.at(state), hand, shown), self._rng)
     if wish == "fold":
       return Move(FOLD, held)
-    amounts = [
-      (to, slot) for slot, to in enumerate(game.amounts(state[None])[0].tolist()) if to >= 0
-    ]
-    if isinstance(wish, str) or not amounts:
+    bets = game.bets_at(state)
+    if isinstance(wish, str) or not bets:
       return Move(CALL, held)
-    _, slot = min(amounts, key=lambda x: (abs(x[0] - wish), x[0]))
-    return Move(FIRST_BET + slot, held)
+    return Move(min(bets, key=lambda action: abs(bets[action] - wish)), held)
 
 
 class MatchResult(NamedTuple):

@@ -1,7 +1,4 @@
-"""Pictures of play: a solved range as poker players read it, and one game as an agent sees it.
-
-A grid has a cell for each pair of ranks, aces first: pairs on the diagonal, suited hands above.
-"""
+"""Pictures of play: a solved range as poker players read it, and one game as an agent sees it."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,6 +9,7 @@ import numpy as np
 from games import Array, PublicTree
 from games.arrays import checked
 from games.poker import Deck, Holdem
+from games.poker.notation import cells
 from rebel_jax.checkpoints import files
 from solvers import validation
 
@@ -47,16 +45,6 @@ class RangeGrid:
 
 
 @checked
-def cells(deck: Deck, hole_cards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns row and column of each hand of `hole_cards` `[H, 2]` in the grid, each `[H]`."""
-  count = len(deck.suits)
-  place = len(deck.ranks) - 1 - hole_cards // count  # aces first
-  low, high = place.max(axis=1), place.min(axis=1)
-  suited = (hole_cards % count)[:, 0] == (hole_cards % count)[:, 1]
-  return np.where(suited, high, low), np.where(suited, low, high)
-
-
-@checked
 def cell_names(deck: Deck) -> tuple[tuple[str, ...], ...]:
   """Returns the names of the grid's cells: `AA`, `AKs` for suited, `AKo` for offsuit hands."""
   ranks = list(enumerate(deck.ranks[::-1]))
@@ -65,25 +53,32 @@ def cell_names(deck: Deck) -> tuple[tuple[str, ...], ...]:
   )
 
 
+def played_to(
+  tree: PublicTree, policy: np.ndarray, player: int, node: int, root: int = 0
+) -> np.ndarray:
+  """Returns the product of the policy of `player`'s moves from `root` to `node`: `[H]`."""
+  played = np.ones(policy.shape[1])
+  while node != root:
+    parent = int(tree.parent[node])
+    if tree.kind[parent] == player:
+      played = played * policy[node]
+    node = parent
+  return played
+
+
 @checked
 def own_range(tree: PublicTree, policy: Array, node: int, beliefs: Array) -> np.ndarray:
   """Returns how likely the player to move at `node` holds each hand there: `[H]`, sums to one."""
   validation.check_unstacked(tree)
   validation.check_policy("policy", tree, policy)
   validation.check_beliefs(tree, beliefs)
-  kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
-  if not 0 <= node < len(kind) or kind[node] not in (0, 1):
+  if not 0 <= node < tree.num_nodes or tree.kind[node] not in (0, 1):
     raise ValueError(f"node={node} must be one where a player moves")
-  player = int(kind[node])
-  reach = np.array(beliefs[player], float)  # what the other's hands block is left out
+  player = int(tree.kind[node])
+  # What the other's hands block is left out.
+  reach = np.asarray(beliefs[player]) * played_to(tree, np.asarray(policy, float), player, node)
   if tree.possible is not None:
     reach *= np.asarray(tree.possible)[node, player]
-  rows = np.asarray(policy, float)
-  below = node
-  while parent[below] >= 0:
-    if kind[parent[below]] == player:
-      reach *= rows[below]
-    below = int(parent[below])
   if reach.sum() <= 0:
     raise ValueError(f"node={node} is never reached by player {player}; it has no range there")
   return reach / reach.sum()

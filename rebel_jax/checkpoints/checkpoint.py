@@ -12,21 +12,20 @@ import re
 import shutil
 import zlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import traverse_util
 from jax.sharding import Mesh
 
 from games.arrays import checked, short
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
 from rebel_jax.config import Config, ConfigError, RunError, in_config_errors
-from rebel_jax.training.loop import TrainState, redistribute, saved_like, shardings
-from rebel_jax.training.setup import make_targets
-from rebel_jax.training.targets.target import init_params
+
+if TYPE_CHECKING:  # Flax and Optax take long to load; functions import what needs them
+  from rebel_jax.training.loop import TrainState
 
 FORMAT = 8
 # The checksums are ours: of 90 bits flipped at random in the files of a small checkpoint's state,
@@ -102,7 +101,7 @@ def is_unfinished(path: Path) -> bool:
   return path.name == PRUNED or bool(re.fullmatch(r"[0-9]{8,}\.orbax-checkpoint-tmp.*", path.name))
 
 
-def plain(state: TrainState) -> dict[str, Any]:
+def plain(state: "TrainState") -> dict[str, Any]:
   """Returns the state without its parameters, keys as the integers that they are made of."""
   fields = {name: part for name, part in state._asdict().items() if name != "params"}
   return fields | {"keys": jax.random.key_data(state.keys)}
@@ -130,17 +129,11 @@ def read_about(path: Path) -> dict[str, Any]:
   return about
 
 
-def line(reason: object) -> str:
-  """Returns the first line of an error's message, or its type's name if that is empty."""
-  return str(reason).strip().split("\n")[0] or type(reason).__name__
-
-
 def _damaged(path: Path, reason: object) -> ConfigError:
   others = [p for p in checkpoints_of(path.parent.parent) if p != path]
   hint = f"; without that folder, {others[-1].name} is the newest" if others else ""
-  return ConfigError(
-    f"checkpoint={str(path)!r} cannot be read, it may be damaged: {line(reason)}{hint}"
-  )
+  said = str(reason).strip().split("\n")[0] or type(reason).__name__
+  return ConfigError(f"checkpoint={str(path)!r} cannot be read, it may be damaged: {said}{hint}")
 
 
 def _read(path: Path, about: dict[str, Any], item: str, like: Any) -> Any:
@@ -183,30 +176,35 @@ def _check_precision(path: Path | str, saved: bool, session: bool) -> None:
     )
 
 
-def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
+def restore(path: Path, like: "TrainState", mesh: Mesh) -> "TrainState":
   """Reads the state of training, which may have been saved on another number of devices."""
-  about, where = read_about(path), shardings(like, mesh)
+  from rebel_jax.training.loop import redistribute, saved_like, shardings
+
+  about, where = read_about(path), shardings(mesh)
   now, then = mesh.devices.size, about["num_devices"]
   fields = jax.eval_shape(plain, like)
+
+  def laid_out(name: str, part: Any) -> Any:
+    sharding = getattr(where, name)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), part)
+
   _check_precision(path, is_double(path), jax.tree.leaves(like.params)[0].dtype == np.float64)
-  params = _read(path, about, "params", jax.tree.map(_abstract, like.params, where.params))
-  layout = {name: getattr(where, name) for name in fields}
+  params = _read(path, about, "params", laid_out("params", like.params))
+  as_now = {name: laid_out(name, x) for name, x in fields.items()}
   if now == then:
-    fields = _read(path, about, "state", jax.tree.map(_abstract, fields, layout))
+    fields = _read(path, about, "state", as_now)
   else:
     fields = redistribute(_read(path, about, "state", saved_like(fields, then)), now)
     # Every process holds all of the arrays, and puts their parts where they belong.
     fields = jax.tree.map(
-      lambda x, s: jax.make_array_from_callback(np.shape(x), s, lambda at: np.asarray(x)[at]),
+      lambda x, like: jax.make_array_from_callback(
+        np.shape(x), like.sharding, lambda at: np.asarray(x)[at]
+      ),
       fields,
-      layout,
+      as_now,
     )
   fields = fields | {"keys": jax.random.wrap_key_data(fields["keys"])}
-  return TrainState(**fields, params=params)
-
-
-def _abstract(array: jax.Array, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
-  return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
+  return like._replace(**fields, params=params)
 
 
 def load(name: str | Path) -> Policy:
@@ -271,6 +269,9 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
 
 def abstract_params(config: Config) -> Any:
   """Returns shapes and types of the networks' parameters."""
+  from rebel_jax.training.setup import make_targets
+  from rebel_jax.training.targets.target import init_params
+
   targets = make_targets(config, config.make_game())
   return jax.eval_shape(lambda key: init_params(targets, key), jax.random.key(0))
 
@@ -280,9 +281,7 @@ def abstract_params(config: Config) -> Any:
 
 def pretrained() -> tuple[str, ...]:
   """Returns the names of the networks that come with the package."""
-  if not _PRETRAINED.is_dir():
-    return ()
-  return tuple(sorted(p.name for p in _PRETRAINED.iterdir() if (p / "params.npz").is_file()))
+  return tuple(sorted(path.parent.name for path in _PRETRAINED.glob("*/params.npz")))
 
 
 def export(policy: Policy, folder: str | Path, about: dict[str, Any] | None = None) -> Path:
@@ -293,6 +292,8 @@ def export(policy: Policy, folder: str | Path, about: dict[str, Any] | None = No
     folder: `rebel_jax/pretrained/NAME` to ship it; made if missing.
     about: more to say about it, such as measured exploitability, beside what the policy says.
   """
+  from flax import traverse_util
+
   path = Path(folder)
   path.mkdir(parents=True, exist_ok=True)
   flat = traverse_util.flatten_dict(policy.params, sep="/")
@@ -315,6 +316,8 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
     ConfigError: there is no such network, its files cannot be read, or it is in float64, which
       this session has not.
   """
+  from flax import traverse_util
+
   if folder is None and name not in pretrained():
     known = ", ".join(pretrained()) or "none"
     raise ConfigError(
@@ -404,7 +407,7 @@ class CheckpointManager:
     """Whether there is no checkpoint yet."""
     return not self._manager.all_steps()
 
-  def save(self, state: TrainState, about: dict[str, Any]) -> None:
+  def save(self, state: "TrainState", about: dict[str, Any]) -> None:
     """Begins to save a checkpoint; `state` may be donated as soon as this returns."""
     import orbax.checkpoint as ocp
 

@@ -14,8 +14,29 @@ from rebel_jax.networks.names import ACTIVATIONS, NETWORKS, PRECISIONS
 from rebel_jax.networks.optimizers import OPTIMIZERS
 
 
+class SearchKind:
+  """The settings that searches of some kinds lack, at what they are without."""
+
+  kind: ClassVar[str]
+  # Options of commands that are about searches of this kind, and those of them that agents take.
+  options: ClassVar[tuple[str, ...]] = ()
+  agent_options: ClassVar[tuple[str, ...]] = ()
+  examples_per_solve: ClassVar[int] = 2  # in the buffer, of each subgame solved
+  fused_network: bool = False
+  late_iterations: int = 0
+  vary: tuple[tuple[str, Any], ...] = ()
+
+  def check(self, game: str, rules: Game) -> None:
+    """Checks the settings against each other and the `rules` of the game named `game`."""
+    if not rules.written:
+      raise ConfigError(
+        f"game={game!r} has no tree that is made beforehand, which {self.kind} need; searches that "
+        "grow trees need none"
+      )
+
+
 @dataclasses.dataclass(frozen=True)
-class ReBeLSearch:
+class ReBeLSearch(SearchKind):
   """ReBeL's searches: depth-limited subgames, solved by a form of CFR or fictitious play.
 
   Attributes:
@@ -68,15 +89,12 @@ class ReBeLSearch:
   final_iterations: Annotated[int, allowed.iterations()] = 1_024
 
   kind: ClassVar[str] = "ReBeL's searches"
-  # Options of commands that are about searches of this kind, and those of them that agents take.
   options: ClassVar[tuple[str, ...]] = (
     "playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe", "trajectories",
     "lbr_hands", "ladder",
   )  # fmt: skip
   agent_options: ClassVar[tuple[str, ...]] = ("iterations", "algorithm", "depth")
-  # Subgames solved in a step, and examples of each in the buffer.
-  solves_per_lane: ClassVar[float] = 1.0
-  examples_per_solve: ClassVar[int] = 2
+  solves_per_lane: ClassVar[float] = 1.0  # subgames in a step
 
   def describe(self, number: int | None) -> tuple[str, str]:
     """Returns the roots of searches, of which there are so many, and their length, in words."""
@@ -84,17 +102,9 @@ class ReBeLSearch:
     subgames = "subgames" if number is None else f"{number} subgames"
     return f"{subgames} of depth {self.depth}", f"{self.iterations} iterations a search{later}"
 
-  def check(self, game: str, rules: Game) -> None:
-    """Checks that the search fits the `rules` of the game named `game`."""
-    if not rules.written:
-      raise ConfigError(
-        f"game={game!r} cannot be searched by ReBeL, for no tree of it is made beforehand; "
-        "searches that grow trees can"
-      )
-
 
 @dataclasses.dataclass(frozen=True)
-class GrowingSearch:
+class GrowingSearch(SearchKind):
   """Searches in trees that grow, as in Player of Games.
 
   Attributes:
@@ -126,9 +136,6 @@ class GrowingSearch:
   options: ClassVar[tuple[str, ...]] = ("simulations", "per_update", "mix", "at_once", "seeds")
   agent_options: ClassVar[tuple[str, ...]] = ("simulations", "per_update")
   examples_per_solve: ClassVar[int] = 1  # it is about both players
-  fused_network: ClassVar[bool] = False
-  late_iterations: ClassVar[int] = 0
-  vary: ClassVar[tuple[tuple[str, Any], ...]] = ()
   # As for poker in Player of Games: all moves at once, and no flattened prior.
   children: ClassVar[int] = 0
   temperature: ClassVar[float] = 1.0
@@ -190,7 +197,7 @@ class PerfectSearch(GrowingSearch):
 
 
 @dataclasses.dataclass(frozen=True)
-class DeepCFR:
+class DeepCFR(SearchKind):
   """Deep CFR: networks learn regrets of sampled traversals of the whole game; nothing is searched.
 
   A lane is a traversal for each player in an iteration, which is a step; examples are traversals.
@@ -203,13 +210,7 @@ class DeepCFR:
   alternating: bool = False
 
   kind: ClassVar[str] = "the networks of Deep CFR"
-  options: ClassVar[tuple[str, ...]] = ()
-  agent_options: ClassVar[tuple[str, ...]] = ()
   solves_per_lane: ClassVar[float] = 1.0
-  examples_per_solve: ClassVar[int] = 2
-  fused_network: ClassVar[bool] = False
-  late_iterations: ClassVar[int] = 0
-  vary: ClassVar[tuple[tuple[str, Any], ...]] = ()
 
   def describe(self, number: int | None) -> tuple[str, str]:
     """Returns the decisions, of which there are so many, and the kind of traversal, in words."""
@@ -217,11 +218,6 @@ class DeepCFR:
       "rules that are walked" if number is None else f"{number} public decisions",
       "external sampling",
     )
-
-  def check(self, game: str, rules: Game) -> None:
-    """Checks that a tree of the `rules` of the game named `game` can be written out."""
-    if not rules.written:
-      raise ConfigError(f"game={game!r} has no tree that is made beforehand, which Deep CFR needs")
 
 
 REBEL = ReBeLSearch()
@@ -503,17 +499,6 @@ class Config:
       if holds:
         raise ConfigError(sentence)
     self.search.check(self.game, rules)
-
-  def check_devices(self, num_devices: int) -> None:
-    """Checks that lanes, batches and the buffer divide evenly over `num_devices`.
-
-    Raises:
-      ConfigError: one does not.
-    """
-    sizes = allowed.flat(self)
-    for field in ("lanes", "batch_size", "buffer_size"):
-      if sizes[field] % num_devices:
-        raise ConfigError(f"{field}={sizes[field]} must be a multiple of the {num_devices} devices")
 
 
 # Groups of settings, with those that are gone, and settings whose value is pairs.

@@ -70,11 +70,12 @@ class ChainEvaluator(Measures):
   @functools.cached_property
   def whole(self) -> Any:
     """All public histories, or what all states are worth; None where they are too many."""
-    game = self.ground.rules
+    game, tree = self.ground.rules, getattr(self.ground, "tree", None)
     try:
-      if game.num_infostates == 1:
+      if game.num_infostates == 1 and tree is None:
         return minimax(game, max_states=_MOST_STATES)
-      return public_histories(game, max_histories=_MOST_HISTORIES)
+      most = _MOST_HISTORIES if tree is None else tree.num_nodes
+      return public_histories(game, max_histories=most)
     except ValueError:  # there are too many
       return None
 
@@ -114,20 +115,21 @@ class ChainEvaluator(Measures):
     features = jnp.asarray(game.features(game.initial_state()[None], 0))
     uniform = jnp.full((1, 2, game.num_infostates), 1 / game.num_infostates)
     check_finite(self.how.network, params, solvers.StateQuery(features, uniform))
-    how = dict(search=self.search, network=self.how.network, params=params)
-    if isinstance(self.ground, TreeGround):
-      tree = self.ground.tree
-      policies = solvers.resolved_policies(
-        self.game, tree, seeds=tuple(seeds), progress=progress, **how
-      )
-      return {"exploitability": [float(solvers.exploitability(tree, x)) for x in policies]}
     if self.whole is None:
       scores = [self._score(params, s, i, len(seeds), progress) for i, s in enumerate(seeds)]
       return {"score": scores}
-    if game.num_infostates == 1:
+    if isinstance(self.whole, Minimax):
       choose = functools.partial(self.likeliest_moves, params)
       return against_all(game, self.whole, choose, seeds, progress)
-    policies = history_policies(self.whole, seeds=tuple(seeds), progress=progress, **how)
+    policies = history_policies(
+      self.whole,
+      search=self.search,
+      seeds=tuple(seeds),
+      network=self.how.network,
+      params=params,
+      ground=self.ground if isinstance(self.ground, TreeGround) else None,
+      progress=progress,
+    )
     return {"exploitability": [exploitability_in(self.whole, policy) for policy in policies]}
 
   def likeliest_moves(self, params: Any, states: np.ndarray, seeds: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 import solvers
 from games import CHANCE, Game, PublicTree
-from games.tabulate import children_of
+from games.tabulate import by_edge
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
 from rebel_jax.config import Config, ConfigError, DeepCFR, in_config_errors
@@ -127,7 +127,10 @@ class Evaluator(Measures):
           yield Measurement(row, course)
       if number is not None:
         course.append((number, value))
-        row = _of_trajectories([x for _, x in course]) | of_each
+        values = [x for _, x in course]
+        spread = float(np.std(values, ddof=1)) if number > 1 else None  # of one trajectory
+        row = {"exploitability": float(np.mean(values)), "exploitability_spread": spread}
+        row |= {"trajectories": number} | of_each
         yield Measurement(row, course)
     if self._unsafe:
       average = self.exploitability(
@@ -182,13 +185,6 @@ class Evaluator(Measures):
       yield sampled, float(solvers.exploitability(self.agent.tree, policy))
 
 
-def _of_trajectories(values: list[float]) -> dict[str, Any]:
-  """Returns the mean of trajectories' exploitabilities, and the standard deviation of one."""
-  spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-  mean = float(np.mean(values))
-  return {"exploitability": mean, "exploitability_spread": spread, "trajectories": len(values)}
-
-
 class KeptPlaythroughs:
   """A file of the playthroughs sampled so far, and of their agent, search and seed."""
 
@@ -241,17 +237,12 @@ class AverageEvaluator(Measures):
 
     self.rows = jax.jit(rows)
 
-  def policy(self, params: Any) -> jax.Array:
+  def policy(self, params: Any) -> np.ndarray:
     """Returns the policy on the tree, `[N, H]`."""
-    tree, lines, h = self.tree, self._table.lines, self.game.num_infostates
-    assert tree is not None
-    nodes = np.flatnonzero(tree.kind < CHANCE).astype(np.int32)
-    leads_to, action = self._table.rules.moves_of(nodes[:, None])
-    child = children_of(tree, self.game.num_actions)[nodes[:, None, None], np.maximum(action, 0)]
-    place = np.where(action >= 0, child * h + leads_to, tree.num_nodes * h)
-    found = self.rows(params, nodes[:, None], np.asarray(lines)[nodes])
-    policy = jnp.ones(tree.num_nodes * h, found.dtype).at[place].set(found, mode="drop")
-    return policy.reshape(-1, h)
+    assert self.tree is not None
+    nodes = np.flatnonzero(self.tree.kind < CHANCE).astype(np.int32)
+    found = self.rows(params, nodes[:, None], np.asarray(self._table.lines)[nodes])
+    return by_edge(self._table.rules, nodes, found)
 
   def strategy(self, params: Any) -> Strategy:
     """Returns the policy as metrics play against it."""
@@ -269,7 +260,7 @@ class AverageEvaluator(Measures):
       yield Measurement(dict(zip(("local_response", "half_width"), found)))
       return
     policy = self.policy(params)
-    if not jax.numpy.isfinite(policy).all():
+    if not np.isfinite(policy).all():
       raise ConfigError("the network's probabilities are not finite")
     yield Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
 

@@ -30,11 +30,10 @@ class Measurement(NamedTuple):
   @property
   def won(self) -> list[str]:
     """Winnings from each simple opponent, in words."""
-    named = {x: f"won_mbb_{x}" for x in LADDER}
     return [
       f"{self.row[mbb]:,.0f} ± {self.row[f'{mbb}_interval']:,.0f} mbb from {x}"
-      for x, mbb in named.items()
-      if mbb in self.row
+      for x in LADDER
+      if (mbb := f"won_mbb_{x}") in self.row
     ]
 
   @property

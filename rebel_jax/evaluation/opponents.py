@@ -9,7 +9,7 @@ import numpy as np
 
 from games import PublicTree
 from games.arrays import unknown_name
-from games.poker import Deck, betting, evaluate
+from games.poker import Holdem, betting, evaluate
 
 Wish = str | int  # "fold", "call" (or check), or the chips that a raise is to
 _BET_ABOVE = 0.65  # share of the pot
@@ -18,57 +18,46 @@ _BET_ABOVE = 0.65  # share of the pot
 class HoldemDecision(NamedTuple):
   """A decision of hold'em."""
 
-  rules: betting.Betting  # stacks and bets
-  deck: Deck
-  state: np.ndarray  # `[S]` the betting, in its first columns
+  game: Holdem
+  turn: betting.BettingTurn  # the betting
   held: tuple[int, ...]  # the two cards of the player to act
   board: tuple[int, ...]  # cards on the board
-  to_come: int  # how many cards are still to be dealt
-
-  @property
-  def paid(self) -> tuple[int, int]:
-    """Chips that each player has put in."""
-    return int(self.state[betting.PAID_0]), int(self.state[betting.PAID_1])
-
-  @property
-  def may_fold(self) -> bool:
-    """Whether there is a bet to call."""
-    return bool(self.rules.may_fold(self.state[None])[0])
 
 
 def equity(here: HoldemDecision, rng: np.random.Generator, *, samples: int = 200) -> float:
   """Estimates what the hand wins, ties as half, against a random hand on random boards."""
-  unseen = np.setdiff1d(np.arange(here.deck.num_cards), [*here.held, *here.board])
+  deck, total = here.game.deck, len(here.game.board) + sum(here.game.deals)
+  unseen = np.setdiff1d(np.arange(deck.num_cards), [*here.held, *here.board])
   shuffled = rng.permuted(np.tile(unseen, (samples, 1)), axis=1)
   known = np.tile(here.board, (samples, 1)).astype(int)
-  shown = np.concatenate([known, shuffled[:, 2 : 2 + here.to_come]], axis=1)
+  shown = np.concatenate([known, shuffled[:, 2 : 2 + total - len(here.board)]], axis=1)
   own = np.concatenate([np.tile(here.held, (samples, 1)), shown], axis=1)
   other = np.concatenate([shuffled[:, :2], shown], axis=1)
-  wins = np.sign(evaluate(here.deck, own).astype(int) - evaluate(here.deck, other))
+  wins = np.sign(evaluate(deck, own).astype(int) - evaluate(deck, other))
   return float((1 + wins.mean()) / 2)
 
 
 def _pot_raise(here: HoldemDecision, rng: np.random.Generator) -> Wish:
   """Raises by the pot, to the nearest legal size; calls where no raise is legal."""
-  raises = here.rules.raises(here.state)
-  return np.clip(3 * max(here.paid) + here.rules.dead, *raises).item() if raises else "call"
+  pot = 3 * here.turn.highest + here.game.rules.dead
+  return np.clip(pot, *here.turn.raises).item() if here.turn.raises else "call"
 
 
 def _uniform(here: HoldemDecision, rng: np.random.Generator) -> Wish:
   """Folds, calls or raises, each that is legal as likely; every size of a raise as likely."""
-  raises = here.rules.raises(here.state)
-  kinds = ["fold"] * here.may_fold + ["call"] + ["raise"] * (raises is not None)
+  raises = here.turn.raises
+  kinds = ["fold"] * here.turn.may_fold + ["call"] + ["raise"] * (raises is not None)
   kind = kinds[rng.integers(len(kinds))]
   return int(rng.integers(raises[0], raises[1] + 1)) if raises and kind == "raise" else kind
 
 
 def _by_equity(here: HoldemDecision, rng: np.random.Generator) -> Wish:
   """Bets the pot with much equity, calls where equity pays for it, folds else."""
-  share, highest = equity(here, rng), max(here.paid)
+  share, highest = equity(here, rng), here.turn.highest
   if share > _BET_ABOVE:
     return _pot_raise(here, rng)
   # A call of c chips wins back its share of a pot of twice the highest bet.
-  pays = share * (2 * highest + here.rules.dead) >= highest - min(here.paid)
+  pays = share * (2 * highest + here.game.rules.dead) >= highest - min(here.turn.paid)
   return "call" if pays else "fold"
 
 
@@ -89,7 +78,7 @@ OPPONENTS: dict[str, Opponent] = {
     _pot_raise, lambda calls, folds, off: (1.0 - calls - folds) * (3.0 - off) - folds
   ),
   "always_fold": Opponent(
-    lambda here, rng: "fold" if here.may_fold else "call",
+    lambda here, rng: "fold" if here.turn.may_fold else "call",
     lambda calls, folds, off: 2.0 * folds + calls,
   ),
   "equity_threshold": Opponent(_by_equity, None),

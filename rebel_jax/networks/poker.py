@@ -1,7 +1,6 @@
 """Networks for hold'em: cards on the board as embeddings, values in pots (ReBeL, appendix E)."""
 
 import dataclasses
-import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -62,10 +61,10 @@ def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
 
 def _by_cards(deck: Deck, hands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """Returns numbers of ways to rename suits, `[S ** S]`, and each way's order of hands."""
-  ways = np.array(list(itertools.permutations(range(len(deck.suits)))))
+  ways = deck.suit_of[deck.renamings[:, : len(deck.suits)]]  # of the lowest rank's cards
   number = np.zeros(len(deck.suits) ** len(deck.suits), np.int32)
   number[ways @ len(deck.suits) ** np.arange(len(deck.suits))] = np.arange(len(ways))
-  cards = deck.rank_of[hands] * len(deck.suits) + ways[:, deck.suit_of[hands]]
+  cards = deck.renamings[:, hands]
   lowest, highest = cards.min(axis=-1), cards.max(axis=-1)
   return number, np.lexsort((lowest, highest), axis=-1).astype(np.int32)
 

@@ -10,9 +10,13 @@ from games import Game, build_public_tree
 from games.poker import NUM_HOLE_CARDS, Deck, Holdem
 from rebel_jax.agents.dealer import Move, prepare
 from rebel_jax.agents.match import MatchResult, summarise
-from rebel_jax.open_spiel.policies import SpielMove, find_moves, load_game
+from rebel_jax.open_spiel.policies import find_moves, load_game
 from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, seat_of
 from solvers import validation
+
+# The public actions before a decision, our infostates that are one of OpenSpiel's, and by each of
+# its actions ours and the infostates after it.
+Turn = tuple[tuple[int, ...], tuple[int, ...], dict[int, tuple[int, tuple[int, ...]]]]
 
 
 class Translation:
@@ -22,31 +26,24 @@ class Translation:
   def __init__(self, game: Game):
     self.game = game
     self.open_spiel_game = load_game(game)
-    self._moves: dict[str, list[SpielMove]] = {}
-    if game.num_infostates > 1:
-      self._tree = build_public_tree(game)
-      for move in find_moves(game, self._tree):
-        self._moves.setdefault(move.information_state, []).append(move)
+    self._turns: dict[str, Turn] = {}
+    if game.num_infostates == 1:
+      return
+    tree = build_public_tree(game)
+    for string, action, node, after in find_moves(game, tree):
+      if string not in self._turns:
+        above, before = int(tree.parent[node]), after
+        if tree.infostate_parent is not None:
+          origins = tree.infostate_parent[node, tree.kind[above], list(after)]
+          before = tuple(dict.fromkeys(origins.tolist()))
+        self._turns[string] = tree.history(above), before, {}
+      self._turns[string][2][action] = int(tree.action[node]), after
 
-  def read(self, state: pyspiel.State, player: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the public actions so far, and the infostates that are OpenSpiel's one, of a turn."""
-    if not self._moves:
-      return tuple(state.history()), (0,)
-    move = self._moves[state.information_state_string(player)][0]
-    node = int(np.asarray(self._tree.parent)[move.node])
-    origin = move.infostates
-    if self._tree.infostate_parent is not None:
-      above = self._tree.infostate_parent[move.node, player, list(move.infostates)]
-      origin = tuple(dict.fromkeys(int(x) for x in above))
-    return self._tree.history(node), origin
-
-  def actions(self, state: pyspiel.State, player: int) -> dict[int, tuple[int, tuple[int, ...]]]:
-    """Returns, for each legal action of OpenSpiel's, ours and the infostates that it leads to."""
-    if not self._moves:
-      return {action: (action, (0,)) for action in state.legal_actions(player)}
-    found = self._moves[state.information_state_string(player)]
-    action = np.asarray(self._tree.action)
-    return {m.action: (int(action[m.node]), m.infostates) for m in found}
+  def turn(self, state: pyspiel.State, player: int) -> Turn:
+    """Returns the turn of `player` in a state."""
+    if self._turns:
+      return self._turns[state.information_state_string(player)]
+    return tuple(state.history()), (0,), {x: (x, (0,)) for x in state.legal_actions(player)}
 
 
 class _FollowingBot(pyspiel.Bot):
@@ -83,7 +80,7 @@ class AgentBot(_FollowingBot):
 
   def catch_up(self, state: pyspiel.State) -> bool:
     """Observes what has happened since the last turn; returns whether a search is needed first."""
-    history, infostates = self._translation.read(state, self._player)
+    history, infostates, _ = self._translation.turn(state, self._player)
     if self._seen is None or history[: len(self._seen)] != self._seen:
       # What several infostates of ours have in common is all that OpenSpiel tells: any will do.
       self._held = int(self._rng.choice(infostates))
@@ -107,8 +104,8 @@ class AgentBot(_FollowingBot):
     while self.catch_up(state):
       prepare([self._agent])
     choices = self._agent.choices()
-    actions = self._translation.actions(state, self._player).items()
-    policy = {x: max(choices.get(Move(y, h), 0.0) for h in after) for x, (y, after) in actions}
+    _, _, ours = self._translation.turn(state, self._player)
+    policy = {x: max(choices.get(Move(y, h), 0.0) for h in z) for x, (y, z) in ours.items()}
     weights = np.array(list(policy.values()))
     return list(zip(policy, (weights / weights.sum()).tolist()))
 

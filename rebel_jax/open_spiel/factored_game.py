@@ -1,15 +1,17 @@
 """An OpenSpiel game as a `games.Game`: its public states in tables."""
 
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyspiel
 from scipy import sparse
 
-from games import CHANCE, Game, PublicTree, build_public_tree
+from games import CHANCE, PublicTree, build_public_tree
 from games.arrays import Positive, checked
 from games.build import MAX_BYTES, Bytes
+from games.tabulate import Listed
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.public_nodes import (
   PASS,
@@ -23,12 +25,7 @@ _MAX_ONE_HOT = 512
 Table = tuple[int, np.ndarray]  # numbered
 
 
-def _by_node(table: str) -> Any:
-  """Returns a rule that reads a table `[n]` of nodes."""
-  return lambda self, states: getattr(self, table)[states[:, 0]]
-
-
-class OpenSpielGame(Game):
+class OpenSpielGame(Listed):
   """A game made by `open_spiel.from_game`.
 
   A public state is the number of a node of the whole public tree: `[n, 1]`, 0 at the root.
@@ -65,31 +62,26 @@ class OpenSpielGame(Game):
     for p in (0, 1):
       self._prior[p, list(_numbers(nodes[0], p))] = public.prior[p]
 
-    self._actor, self._parent, self._action, self._chance = (
+    self.movers, self._parent, action, self._chance = (
       np.array([getattr(node, field) for node in nodes])
       for field in ("actor", "parent", "label", "chance")
     )
-    below = np.arange(1, len(nodes))
     self._children = sparse.csr_array(
-      (below, (self._parent[below], self._action[below])), (len(nodes), self.num_actions)
+      (np.arange(1, len(nodes)), (self._parent[1:], action[1:])), (len(nodes), self.num_actions)
     )
 
     self._possible = np.zeros((len(nodes), 2, h), bool)
     self._above = np.full((len(nodes), 2, h), -1)
-    self._depth = np.zeros(len(nodes), int)
+    # Public actions on the way + 1, 0 after the last.
+    self._path = np.zeros((len(nodes), max(node.depth for node in nodes)), np.int32)
     for i, node in enumerate(nodes):
-      self._depth[i] = self._depth[node.parent] + 1 if i else 0
+      self._path[i] = self._path[node.parent]
+      self._path[i, node.depth - 1 : node.depth] = node.label + 1
       for p in (0, 1):
         numbers = list(_numbers(node, p))
         self._possible[i, p, numbers] = True
-        if i:
-          self._above[i, p, numbers] = node.above[p]
-    # Infostates change where any splits, or ends for another reason than public chance.
-    above, before = self._above[below], self._possible[self._parent[below]]
-    renamed = (above >= 0) & (above != np.arange(h))
-    moved = self._actor[self._parent[below]] != CHANCE
-    lost = before & ~self._possible[below] & moved[:, None, None]
-    self._infostates_change = bool(renamed.any() or lost.any())
+        self._above[i, p, numbers] = node.above[p]
+    self._infostates_change = public.infostates_change
     self._fill_tables(game, nodes)
 
   def _fill_tables(self, game: pyspiel.Game, nodes: list[SpielNode]) -> None:
@@ -106,8 +98,8 @@ class OpenSpielGame(Game):
       return tables[key][0]
 
     self._pair_index = np.zeros(len(nodes), np.int32)
-    self._payoff_index = np.zeros(len(nodes), np.int32)
-    self._payoff_scale = np.zeros(len(nodes))
+    self.won = np.zeros(len(nodes), np.int32)
+    self.scales = np.zeros(len(nodes))
     for i, node in enumerate(nodes):
       if node.shares_weights:
         self._pair_index[i] = self._pair_index[node.parent]
@@ -118,24 +110,17 @@ class OpenSpielGame(Game):
         real = node.payoff[node.weights > 0]
         if real.size == 0 or np.ptp(real) == 0:
           # After a fold, say: the same for every pair.
-          self._payoff_scale[i] = real[0] if real.size else 0.0
-          self._payoff_index[i] = add(payoffs, node, 1.0, 1.0)
+          self.scales[i] = real[0] if real.size else 0.0
+          self.won[i] = add(payoffs, node, 1.0, 1.0)
         else:
           scale = real[np.argmax(np.abs(real))]
-          self._payoff_scale[i] = scale
-          self._payoff_index[i] = add(payoffs, node, node.payoff / scale, 0.0)
+          self.scales[i] = scale
+          self.won[i] = add(payoffs, node, node.payoff / scale, 0.0)
     self._pair_weights, self._payoffs = (
       np.stack([table for _, table in tables.values()]) for tables in (weights, payoffs)
     )
 
   # Public states.
-
-  def initial_state(self):
-    return np.array([0])
-
-  actor, pair_index, payoff_index, payoff_scale = map(
-    _by_node, ("_actor", "_pair_index", "_payoff_index", "_payoff_scale")
-  )
 
   def legal_actions(self, states):
     return (self._children[states[:, 0]] > 0).toarray()
@@ -154,6 +139,9 @@ class OpenSpielGame(Game):
   def pair_weights(self):
     return self._pair_weights
 
+  def pair_index(self, states):
+    return self._pair_index[states[:, 0]]
+
   def chance(self, states, actions):
     after = self._after(states, actions)
     return self._chance[after], self._possible[after]
@@ -170,21 +158,15 @@ class OpenSpielGame(Game):
 
   def features(self, states, player):
     """Returns seat, turn and the public actions so far, one-hot where that stays small."""
-    actor = self._actor[states[:, 0]]
+    actor = self.movers[states[:, 0]]
     turn = np.stack([np.full(len(states), player), actor == player, actor == CHANCE], axis=1)
-    longest = int(self._depth.max())
-    path = np.zeros((len(states), longest), int)  # public action + 1, 0 after the last
-    node = states[:, 0]
-    for _ in range(longest):
-      rows = np.flatnonzero(node)
-      path[rows, self._depth[node[rows]] - 1] = self._action[node[rows]] + 1
-      node = np.maximum(self._parent[node], 0)
-    if longest * self.num_actions <= _MAX_ONE_HOT:
+    path = self._path[states[:, 0]]
+    if path.shape[1] * self.num_actions <= _MAX_ONE_HOT:
       shown = path[:, :, None] == np.arange(1, self.num_actions + 1)
     else:
       digits = int(self.num_actions).bit_length()
       shown = path[:, :, None] >> np.arange(digits) & 1
-    shown = shown.reshape(len(states), longest * shown.shape[2])
+    shown = shown.reshape(len(states), path.shape[1] * shown.shape[2])
     return np.concatenate([turn, shown], axis=1).astype(float)
 
   def action_name(self, action):
@@ -208,9 +190,13 @@ class OpenSpielGame(Game):
     """
     return self._decisions[node].get(infostate)
 
-  def own_actions(self, node: int) -> dict[int, int]:
-    """Returns the OpenSpiel actions that led to a public state, by the mover's infostate."""
-    return {h: a for h, a in self._own_action[node].items() if a != PASS}
+  def own_moves(self, node: int) -> Iterator[tuple[int, str, int]]:
+    """Yields infostates at a public state, information states before and OpenSpiel's actions."""
+    parent = self._parent[node]
+    for infostate, action in self._own_action[node].items():
+      above = int(self._above[node, self.movers[parent], infostate])
+      if action != PASS and (string := self.information_state(parent, above)) is not None:
+        yield infostate, string, action
 
   def __repr__(self):
     return f"open_spiel.from_game({str(self.open_spiel_game)!r})"

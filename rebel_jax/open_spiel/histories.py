@@ -84,7 +84,6 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
   _refuse_if_hopeless(game, max_histories)
 
   rows: list[tuple] = []
-  observation: tuple[list[int], list[int]] = ([], [])
   numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
   names: dict[tuple[bool, int], str] = {}
   stack = [(game.new_initial_state(), -1, -1, 0, 1.0)]
@@ -105,11 +104,11 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
       below = [(a, p) for a, p in state.chance_outcomes() if p > 0]
     else:
       below = [(a, 1.0) for a in state.legal_actions()]
-    rows.append((parent, action, actor, depth, nature, payoff, len(below)))
-    for player in (0, 1):
-      observation[player].append(
-        -1 if terminal else _observe(state, player, index, numbers[player], has_strings, budget)
-      )
+    seen = [
+      -1 if terminal else _observe(state, player, index, own, has_strings, budget)
+      for player, own in enumerate(numbers)
+    ]
+    rows.append((parent, action, actor, depth, nature, payoff, len(below), *seen))
     budget.spend(_HISTORY_BYTES)
     if len(rows) + len(stack) + len(below) > max_histories:
       raise _too_many(game, max_histories)
@@ -117,9 +116,9 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
       if (actor == CHANCE, a) not in names:
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
-  columns: Any = map(list, zip(*rows))
+  columns: Any = list(map(list, zip(*rows)))
   strings = list(numbers[0]), list(numbers[1])
-  return SpielHistories(*columns, observation, strings, names)  # type: ignore[call-arg]
+  return SpielHistories(*columns[:-2], tuple(columns[-2:]), strings, names)  # type: ignore[call-arg]
 
 
 def _observe(
@@ -258,20 +257,19 @@ def find_times(
   return time[group].tolist()
 
 
-def root_of(above: dict[Any, Any], x: Any) -> Any:
-  """Returns the root of all that is linked to `x`, of a union-find forest."""
-  while above.setdefault(x, x) != x:
-    above[x] = x = above[above[x]]
-  return x
-
-
-def connected(rows: list[tuple]) -> list[list[int]]:
-  """Groups rows that are connected by equal entries: lists of positions, in order."""
+def connected(rows: dict[int, list[tuple]]) -> list[list[int]]:
+  """Groups rows, by number, that are connected by equal entries: lists of numbers, in order."""
   above: dict[Any, Any] = {}
-  for position, row in enumerate(rows):
+
+  def root_of(x: Any) -> Any:
+    while above.setdefault(x, x) != x:
+      above[x] = x = above[above[x]]
+    return x
+
+  for number, row in rows.items():
     for key in row:
-      above[root_of(above, ("key", key))] = root_of(above, position)
+      above[root_of(key)] = root_of(number)
   groups: dict[Any, list[int]] = defaultdict(list)
-  for position in range(len(rows)):
-    groups[root_of(above, position)].append(position)
+  for number in rows:
+    groups[root_of(number)].append(number)
   return list(groups.values())

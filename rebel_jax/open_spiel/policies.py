@@ -232,23 +232,14 @@ def find_moves(game: Game, tree: PublicTree) -> Iterator[SpielMove]:
     )
   if not spiel_game.get_type().provides_information_state_string:
     raise ValueError(f"game={spiel_game} has no information states in OpenSpiel")
-  if comparison is None:
-    return _own_moves(game, tree)
-  return _corresponding_moves(game, tree, comparison)
-
-
-def _own_moves(game: Any, tree: PublicTree) -> Iterator[SpielMove]:
-  """The moves of a game that was made from OpenSpiel's."""
-  state, parent = np.asarray(tree.state)[:, 0].tolist(), np.asarray(tree.parent).tolist()
-  for node in range(1, tree.num_nodes):
-    mover = tree.kind[parent[node]]
-    for infostate, action in game.own_actions(state[node]).items():
-      above = infostate
-      if tree.infostate_parent is not None:
-        above = int(tree.infostate_parent[node, mover, infostate])
-      string = game.information_state(state[parent[node]], above)
-      if string is not None:
-        yield SpielMove(string, action, node, (infostate,))
+  if comparison is not None:
+    return _corresponding_moves(game, tree, comparison)
+  own: Any = game
+  return (
+    SpielMove(string, action, node, (infostate,))
+    for node in range(1, tree.num_nodes)
+    for infostate, string, action in own.own_moves(int(state[node, 0]))
+  )
 
 
 def _corresponding_moves(

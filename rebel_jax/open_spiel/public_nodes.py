@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import re
 from collections import defaultdict, deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyspiel
@@ -20,7 +20,6 @@ from rebel_jax.open_spiel.histories import (
   connected,
   find_infostates,
   find_times,
-  root_of,
 )
 
 Key = tuple[int, int]  # an infostate, and the own action taken in it or `PASS`
@@ -29,21 +28,19 @@ Target = tuple[str, int, int]
 PASS = -1
 
 
-@dataclasses.dataclass(slots=True)
-class Step:
+class Step(NamedTuple):
   """One history's way through a public state: to the history after its move, or it waits."""
 
   after: int  # the history that it leads to
   actor: int  # 0, 1 or `CHANCE`; `PASS` while the history waits
-  action: int  # the last of `after` unless the history waits
+  action: int  # the last of `after`, `PASS` while the history waits
   target: Target  # ("state", time, public state), or ("end", who moved, the action): one by chance
   known: Keys  # to each player at the stage that is being expanded
-  unit: Keys  # known to each player once it has moved
 
-
-def replace_key(keys: Keys, player: int, key: Key) -> Keys:
-  """Returns `keys` with that of one player replaced."""
-  return (key, keys[1]) if player == 0 else (keys[0], key)
+  def moved(self, player: int) -> Key:
+    """Returns the key of `player` after its move."""
+    known = self.known[player]
+    return (known[0], self.action) if self.actor == player else known
 
 
 _RTOL = 1e-9
@@ -60,6 +57,7 @@ class SpielNode:
 
   actor: int  # 0, 1, `CHANCE` or `TERMINAL`
   parent: int  # -1 at the root
+  depth: int  # 0 there
   # of infostates by key, ascending: the parent's unless one splits
   numbers: tuple[dict[Key, int], dict[Key, int]]
   # `[n0]` and `[n1]`, the number at the parent of what each comes from
@@ -84,6 +82,7 @@ class PublicNodes:
   def __init__(self, game: pyspiel.Game, histories: SpielHistories, budget: Budget, *, eager: bool):
     self.nodes: list[SpielNode] = []
     self.names: dict[int, list[str]] = {}
+    self.infostates_change = False  # where one splits, or ends for another reason than chance
     self._of, self._budget = histories, budget
     self._first_unseen = 1 + max(action for _, action in histories.action_names)
     infostates = [find_infostates(game, histories, player, eager=eager) for player in (0, 1)]
@@ -132,7 +131,7 @@ class PublicNodes:
     weights = weights / self._scale
     weights[np.abs(weights - 1) < _RTOL] = 1.0
     actor = self.first_actor(members, moment)
-    self.nodes.append(SpielNode(actor, -1, numbers, ([], []), weights, prior))
+    self.nodes.append(SpielNode(actor, -1, 0, numbers, ([-1], [-1]), weights, prior))
     return prior
 
   # One public state.
@@ -140,15 +139,14 @@ class PublicNodes:
   def _expand(self, node: int, steps: list[Step], movers: list[int]) -> None:
     """Adds the edges of the first of `movers`, of chance where there is none, and those below."""
     player, later = [*movers, CHANCE][0], movers[1:]
-    rows = []
-    for step in steps:
+    rows: dict[int, list[tuple]] = {}
+    for number, step in enumerate(steps):
       if step.actor == player < CHANCE:
         key, here = step.known[player], self.nodes[node]
         here.decisions[here.numbers[player][key]] = self.string_of(player, key)
-      row: list[tuple] = [("target", step.target), *[("unit", step.unit[p]) for p in movers[:1]]]
+      rows[number] = [("target", step.target), *[("moved", step.moved(p)) for p in movers[:1]]]
       # A player who is still to move has not seen this move: its infostates stay together.
-      row += [("known", q, step.known[q]) for q in later if step.actor == q]
-      rows.append(tuple(row))
+      rows[number] += [("known", q, step.known[q]) for q in later if step.actor == q]
     # Moves that lead to different public states are different public actions; moves that the other
     # player cannot tell apart are one, after which they are part of the mover's infostate. What
     # becomes public only through both infostates together (a shot hits) is chance's outcome.
@@ -158,13 +156,11 @@ class PublicNodes:
       remaining = [q for q in later if any(step.actor == q for step in chosen)]
       reveals = len({s.target for s in chosen}) > 1 or any(s.actor == CHANCE for s in chosen)
       if movers and (remaining or reveals or self.mover_learns(chosen, player)):
-        moved = [
-          dataclasses.replace(step, known=replace_key(step.known, player, step.unit[player]))
-          for step in chosen
+        known: list[Any] = [
+          tuple(s.moved(p) if p == player else s.known[p] for p in (0, 1)) for s in chosen
         ]
-        actor = [*remaining, CHANCE][0]
-        child = self._add(node, actor, chosen, [step.known for step in moved], player)
-        self._expand(child, moved, remaining)
+        child = self._add(node, [*remaining, CHANCE][0], chosen, known, player)
+        self._expand(child, [s._replace(known=x) for s, x in zip(chosen, known)], remaining)
       else:
         child = self._arrive(node, chosen, player)
       shown = {s.action if s.actor == player else PASS for s in chosen}
@@ -173,13 +169,11 @@ class PublicNodes:
 
   def _arrive(self, node: int, steps: list[Step], mover: int) -> int:
     """Adds the public state, or the end of the game, that all `steps` lead to."""
-    arrival = self.arrival(steps)
+    arrival, members = self.arrival(steps), sorted({step.after for step in steps})
     keys = [self.keys(step.after, arrival) for step in steps]
-    if steps[0].target[0] == "end":
-      return self._add(node, TERMINAL, steps, keys, mover)
-    members = sorted({step.after for step in steps})
     child = self._add(node, self.first_actor(members, arrival), steps, keys, mover)
-    self._queue.append((child, arrival, members))
+    if self.nodes[child].actor != TERMINAL:
+      self._queue.append((child, arrival, members))
     return child
 
   def _label(self, edges: list[tuple[int, set[int]]], *, chance: bool) -> None:
@@ -211,26 +205,25 @@ class PublicNodes:
         if origin.setdefault(key[p], number) != number:
           raise InfostatesMerge
       splits[p] = len(set(origin.values())) < len(origin)
-      if splits[p]:
-        ordered = sorted(origin, key=lambda k: (origin[k], *self.order(p, k)))
-        numbers.append({k: i for i, k in enumerate(ordered)})
-      else:
-        numbers.append({k: origin[k] for k in sorted(origin, key=origin.__getitem__)})
-      above.append([origin[k] for k in numbers[p]])
+      order = functools.partial(self.order, p) if splits[p] else lambda k: ()
+      ordered = sorted(origin, key=lambda k: (origin[k], *order(k)))
+      numbers.append({k: i if splits[p] else origin[k] for i, k in enumerate(ordered)})
+      above.append([origin[k] for k in ordered])
     weights, mass = node.weights, node.mass
-    if any(splits) or any(len(above[p]) < len(node.numbers[p]) for p in (0, 1)):
+    fewer = any(len(above[p]) < len(node.numbers[p]) for p in (0, 1))
+    if any(splits) or fewer:
       places = [{number: i for i, number in enumerate(own.values())} for own in node.numbers]
       rows = [[places[p][number] for number in above[p]] for p in (0, 1)]
-      weights = weights[np.ix_(*rows)]
-      mass = mass[0][rows[0]], mass[1][rows[1]]
-    own_action = (
-      {numbers[mover][key[mover]]: step.unit[mover][1] for step, key in zip(steps, keys)}
-      if mover < CHANCE
-      else {}
-    )
+      weights, mass = weights[np.ix_(*rows)], (mass[0][rows[0]], mass[1][rows[1]])
+      self.infostates_change |= any(splits) or mover < CHANCE
+    own_action = {}
+    if mover < CHANCE:
+      moves = zip(steps, keys)
+      own_action = {numbers[mover][key[mover]]: step.moved(mover)[1] for step, key in moves}
     child = SpielNode(
       actor=actor,
       parent=parent,
+      depth=node.depth + 1,
       numbers=(numbers[0], numbers[1]),
       above=(above[0], above[1]),
       weights=weights,
@@ -302,39 +295,28 @@ class PublicNodes:
         present[moment].append(index)
     levels: list[dict[int, int]] = [{} for _ in range(len(present) + 1)]
     for moment in reversed(range(len(present))):
-      above: dict[Any, Any] = {}
-      for index in present[moment]:
-        # While a history waits, whose turn it is has not been noticed.
-        for known in enumerate(self.keys(index, moment)):
-          above[root_of(above, known)] = root_of(above, index)
+      # While a history waits, whose turn it is has not been noticed.
+      rows: Any = {index: [*enumerate(self.keys(index, moment))] for index in present[moment]}
       for index, state in levels[moment + 1].items():
-        before = index if arrivals[index] <= moment else parents[index]
-        above[root_of(above, (2, state))] = root_of(above, before)
-      numbers: dict[Any, int] = {}
-      for index in present[moment]:
-        levels[moment][index] = numbers.setdefault(root_of(above, index), len(numbers))
+        rows[index if arrivals[index] <= moment else parents[index]].append((2, state))
+      for number, group in enumerate(connected(rows)):
+        levels[moment] |= dict.fromkeys(group, number)
     return levels
 
   def steps(self, members: list[int], moment: int) -> list[Step]:
     """Returns all ways through a public state, `members` its histories at that time."""
     steps = []
     for before in members:
-      known = self.keys(before, moment)
-      if self._time[before] > moment:
-        target: Target = ("state", moment + 1, self._public[moment + 1][before])
-        steps.append(Step(before, PASS, PASS, target, known, known))
-        continue
-      actor = self._of.actor[before]
-      for after in self._children[self._starts[before] : self._starts[before + 1]]:
-        action = self._of.action[after]
-        moves = actor < CHANCE
-        target = (
-          ("end", actor, action if moves else PASS)
-          if self._of.actor[after] == TERMINAL
-          else ("state", moment + 1, self._public[moment + 1][after])
-        )
-        unit = replace_key(known, actor, (known[actor][0], action)) if moves else known
-        steps.append(Step(after, actor, action, target, known, unit))
+      below, known, waits = [before], self.keys(before, moment), self._time[before] > moment
+      if not waits:
+        below = self._children[self._starts[before] : self._starts[before + 1]]
+      actor = PASS if waits else self._of.actor[before]
+      for after in below:
+        action = PASS if waits else self._of.action[after]
+        target: Target = "end", actor, action if actor < CHANCE else PASS
+        if self._of.actor[after] != TERMINAL:
+          target = "state", moment + 1, self._public[moment + 1][after]
+        steps.append(Step(after, actor, action, target, known))
     return steps
 
   def keys(self, history: int, moment: int) -> Keys:
@@ -349,8 +331,8 @@ class PublicNodes:
   def mover_learns(self, steps: list[Step], player: int) -> bool:
     """Says whether the mover learns something in private from its own move."""
     arrival = self.arrival(steps)
-    learned = {(step.unit[player], self.keys(step.after, arrival)[player]) for step in steps}
-    return len({unit for unit, _ in learned}) < len(learned)
+    learned = {(step.moved(player), self.keys(step.after, arrival)[player]) for step in steps}
+    return len({moved for moved, _ in learned}) < len(learned)
 
   def arrival(self, steps: list[Step]) -> int:
     """Returns the time at which something happens next to the histories that steps lead to."""

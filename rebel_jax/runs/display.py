@@ -40,9 +40,14 @@ class Interrupted(Exception):  # noqa: N818 - not an error
     self.signal = number
 
 
-def say_lost() -> None:
-  """Says that a run ended with nothing saved."""
-  print(LOST, file=sys.stderr, flush=True)
+def complain(sentence: str = LOST) -> None:
+  """Prints a sentence on standard error, if somebody reads that; of a long one both ends."""
+  with contextlib.suppress(OSError):
+    print(
+      sentence if len(sentence) <= 1_000 else f"{sentence[:600]} ... {sentence[-300:]}",
+      file=sys.stderr,
+      flush=True,
+    )
 
 
 class Signals:
@@ -54,12 +59,12 @@ class Signals:
     self.received = 0
     self._before: dict[int, object] = {}
     self._raises: Callable[[], bool] = lambda: False
-    self._leave: Callable[[], object] = say_lost
+    self._leave: Callable[[], object] = complain
     self._double = False
 
   @contextlib.contextmanager
   def raising(
-    self, leave: Callable[[], object] = say_lost, when: Callable[[], bool] = lambda: True
+    self, leave: Callable[[], object] = complain, when: Callable[[], bool] = lambda: True
   ) -> Iterator[None]:
     """Raises Interrupted at a signal inside the block, in a run of one process."""
     self._leave = leave
@@ -125,7 +130,7 @@ def watch() -> None:
         if Signals.current is not None:
           Signals.current.end_compiling(number)
         elif number == signal.SIGINT:
-          print("\ninterrupted", file=sys.stderr, flush=True)
+          complain("\ninterrupted")
           os._exit(128 + number)
 
   threading.Thread(target=wait, daemon=True).start()
@@ -319,12 +324,6 @@ def summary(
     ),
   ]
   return [(name, text) for name, text in shown if text]
-
-
-def plan_text(config: Config, subgames: int | None) -> str:
-  """Returns the plan of a run, in a line."""
-  where, searches = config.search.describe(subgames)
-  return f"{where}, {config.self_play.lanes} lanes, {searches}"
 
 
 def resume_command(folder: Path, module: str | None = None) -> str:

@@ -160,13 +160,11 @@ def _git_commit() -> str | None:
   if not (here / ".git").exists():
     return None
   command = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--exclude=*"]
-  try:
-    found = subprocess.run(
+  with contextlib.suppress(OSError, subprocess.SubprocessError):
+    return subprocess.run(
       [*command, "--dirty= with changes"], capture_output=True, text=True, timeout=10, check=True
-    )
-  except (OSError, subprocess.SubprocessError):
-    return None
-  return found.stdout.strip()
+    ).stdout.strip()
+  return None
 
 
 @dataclasses.dataclass
@@ -198,6 +196,9 @@ def make_row(chunk: Chunk, means: Report, state: TrainState, config: Config) -> 
   step, solves = int(state.step), int(state.solves)
   made = int(state.replay[target_of_values(state.replay)].added.sum())
   in_buffer = min(made, config.learning.buffer_size)
+  # The buffer holds the newest, and steps made about equally many; Deep CFR's keeps any of all
+  # examples, as many of the first as of the last.
+  newest = made if isinstance(config.search, DeepCFR) else in_buffer
   return {
     "step": step,
     "solves": solves,
@@ -207,8 +208,7 @@ def make_row(chunk: Chunk, means: Report, state: TrainState, config: Config) -> 
     "examples_per_second": round((2 * solves - chunk.examples) / chunk.seconds, 3),
     "gradient_steps": taken,
     "buffer_examples": in_buffer,
-    # Deep CFR's memory keeps any of all examples, as many of the first as of the last.
-    "buffer_age": buffer_age(made if isinstance(config.search, DeepCFR) else in_buffer, made, step),
+    "buffer_age": round(newest / 2 * step / max(made, 1), 3),
     "leaves_per_iteration": means.rows,
     "device_memory_bytes": devices.memory()[0],
   }
@@ -230,12 +230,6 @@ def target_of_values(names: Iterable[str]) -> str:
   """Returns which of the targets values are learned by; every configuration has one."""
   # Mappings that went through JAX are sorted by name, so that none of them is the first.
   return next(name for name in names if name in ("value", "value_policy", "average"))
-
-
-def buffer_age(in_buffer: int, examples: int, step: int) -> float:
-  """Returns how many steps ago the examples in the buffer were made, on average."""
-  # The buffer holds the newest, and steps made about equally many.
-  return round(in_buffer / 2 * step / max(examples, 1), 3)
 
 
 def gradient_steps(state: TrainState) -> int:
@@ -286,7 +280,10 @@ class Pace:
     if not self._work:
       return np.inf
     steps = work(config, config.num_steps) - work(config, step)
-    return steps * self._seconds / self._work + self.evaluation * _evaluations(config, step)
+    every, made = config.schedule.evaluate_every, 2 * config.solves_per_step * step
+    # The evaluation at the end is apart.
+    due = max((config.self_play.examples - 1) // every - made // every, 0) if every else 0
+    return steps * self._seconds / self._work + self.evaluation * due
 
   def affordable(self, step: int, seconds: float) -> int:
     """Returns of how many examples the run must be to end in `seconds`; 0 if all fit, or none."""
@@ -315,12 +312,3 @@ class Pace:
     if examples:
       self.config = self.config.replace(examples=examples)
     return examples > 0
-
-
-def _evaluations(config: Config, step: int) -> int:
-  """Returns how many evaluations come after `step`, without the one at the end."""
-  every = config.schedule.evaluate_every
-  if not every or step >= config.num_steps:
-    return 0
-  made = 2 * config.solves_per_step * step
-  return (config.self_play.examples - 1) // every - made // every

@@ -26,7 +26,6 @@ from rebel_jax.runs.display import (
   Signals,
   duration,
   in_sentences,
-  plan_text,
   plot_exploitability,
   progress_text,
   resume_command,
@@ -203,12 +202,13 @@ class _Run:
     """Trains until the examples or the time are used up, or a request to stop."""
     config, devices = self.config, self.setup.mesh.devices
     metrics.write_commands(self.folder, self.commands)
+    where, searches = config.search.describe(self.setup.table.num_subgames)
     on = f"on {devices.size} {devices.flat[0].device_kind} device(s)"
     self.display.say(f"{name_of(config)} {on}, in {self.folder}")
     self.display.say(
       "nothing left to do: raise --examples to go on"
       if self.finished
-      else f"compiling self-play and learning: {plan_text(config, self.setup.table.num_subgames)}"
+      else f"compiling self-play and learning: {where}, {config.self_play.lanes} lanes, {searches}"
     )
     goes_on = True
     while goes_on and not self.finished:

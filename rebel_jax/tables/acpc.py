@@ -19,16 +19,14 @@ from games.arrays import Player, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config import in_config_errors
 from rebel_jax.tables.chips import (
-  Call,
   ChipMatchResult,
   ChipPlayer,
   ChipTable,
   Deal,
+  Dialect,
   Event,
-  Fold,
   Hand,
   Move,
-  RaiseTo,
   hands_of,
   next_deal,
   seat_of,
@@ -112,6 +110,7 @@ class LineStream:
 
 
 VERSION = "VERSION:2.0.0"
+DIALECT = Dialect("c", "c", "r", of_round=False)
 
 
 @checked
@@ -133,63 +132,10 @@ def read_state(line: str, rules: Holdem) -> tuple[int, int, ChipTable]:
   if table.hole_cards[seat] is None:
     raise ValueError(f"cards={short(cards)} lack the hand of position {position}")
   board = deck.parse("".join(boards))
-  read_betting(table, "betting", text, r"f|c|r\d{1,10}", "f, c, rN and /", board, read_action)
+  DIALECT.read_betting(table, "betting", text, board)
   if [len(deck.parse(x)) for x in boards] != list(rules.deals[: text.count("/")]):
     raise ValueError(f"cards={short(cards)} must have a / and cards for each / of the betting")
   return int(number), seat, table
-
-
-def read_betting(
-  table: ChipTable,
-  field: str,
-  text: str,
-  actions: str,
-  of: str,
-  board: tuple[int, ...],
-  read: Callable[[str], Move],
-) -> None:
-  """Applies actions, and / between rounds, to a table at the start of its hand; deals `board`."""
-  tokens = re.findall(f"{actions}|/", text, re.ASCII)
-  if "".join(tokens) != text:
-    raise ValueError(f"{field}={short(text)} must be of {of}")
-  for token in tokens:
-    if token == "/" and not table.due:
-      raise ValueError(f"{field}={short(text)} has a / where a round is not over")
-    table.apply(next_deal(table, board) if token == "/" else read(token))
-  # Where nobody can bet any more, / may be missing.
-  while len(table.board) < len(board) and table.due:
-    table.apply(next_deal(table, board))
-  shown = table.rules.deck.names(board)
-  if table.due:
-    raise ValueError(f"board={shown!r} lacks cards that are due after {field}={short(text)}")
-  if len(table.board) < len(board):
-    raise ValueError(f"board={shown!r} has more cards than {field}={short(text)} has rounds")
-
-
-@checked
-def read_action(text: str) -> Move:
-  """Reads an action: `f`, `c` or `rN`."""
-  if text == "f":
-    return Fold()
-  if text == "c":
-    return Call()
-  if re.fullmatch(r"r\d{1,10}", text, re.ASCII):
-    return RaiseTo(int(text[1:]))
-  raise ValueError(f"action={short(text)} must be f, c or rN with N chips of the whole hand")
-
-
-@checked
-def write_action(move: Move) -> str:
-  """Returns an action as text."""
-  if isinstance(move, RaiseTo):
-    return f"r{move.chips}"
-  return "f" if isinstance(move, Fold) else "c"
-
-
-@checked
-def write_betting(events: list[Event]) -> str:
-  """Returns the betting of a hand as text; a deal begins a round."""
-  return "".join("/" if isinstance(event, Deal) else write_action(event) for event in events)
 
 
 @checked
@@ -198,7 +144,7 @@ def write_cards(table: ChipTable, position: Player | None = None) -> str:
   rules, hands = table.rules, []
   for place in (0, 1):
     held = table.hole_cards[seat_of(rules, place)]
-    shown = position in (None, place) or (table.is_over and table.folded is None)
+    shown = position in (None, place) or (table.is_over and table.turn.folded is None)
     hands.append(rules.deck.names(held) if held is not None and shown else "")
   deals = [rules.deck.names(event.cards) for event in table.events if isinstance(event, Deal)]
   return "/".join(["|".join(hands), *deals])
@@ -207,8 +153,8 @@ def write_cards(table: ChipTable, position: Player | None = None) -> str:
 @checked
 def write_state(table: ChipTable, hand: int, position: int) -> str:
   """Returns the line of a hand, where no cards are due, as a position sees it."""
-  betting, cards = write_betting(table.events), write_cards(table, position)
-  return f"MATCHSTATE:{position}:{hand}:{betting}:{cards}"
+  betting = DIALECT.write_betting(table)
+  return f"MATCHSTATE:{position}:{hand}:{betting}:{write_cards(table, position)}"
 
 
 @checked
@@ -218,7 +164,7 @@ def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   seats = [seat_of(rules, position) for position in (0, 1)]
   values = "|".join(str(payoffs[seat]) for seat in seats)
   named = "|".join(names[seat] for seat in seats)
-  return f"STATE:{hand}:{write_betting(table.events)}:{write_cards(table)}:{values}:{named}"
+  return f"STATE:{hand}:{DIALECT.write_betting(table)}:{write_cards(table)}:{values}:{named}"
 
 
 _PAUSE = 0.1  # seconds between attempts to connect
@@ -252,7 +198,7 @@ class HandFollower:
     self.table, self._hand, self._awaited = table, hand, []
     for event in table.events[len(seen) :]:
       self.player.observe(event)
-    return table.actor == seat
+    return table.turn.actor == seat
 
   def act(self) -> Move:
     """Returns the player's move, with which the hand must go on."""
@@ -289,7 +235,7 @@ def play_acpc(
         chips.append(number)
         log(number)
       if turn:
-        lines.send(f"{line}:{write_action(follower.act())}")
+        lines.send(f"{line}:{DIALECT.write(table.turn, follower.act())}")
   if follower.table is not None and not follower.table.is_over:
     raise TableError(
       f"the dealer at {where} closed the connection in the hand after {len(chips)} others"
@@ -406,9 +352,9 @@ class MatchDealer:
       states = [write_state(table, hand.number, seat_of(self.rules, seat)) for seat in (0, 1)]
       for player, state in zip(players, states):
         player.send(state)
-      if table.actor is None:
+      if table.turn.actor is None:
         return table
-      player, state = players[table.actor], states[table.actor]
+      player, state = players[table.turn.actor], states[table.turn.actor]
       with in_config_errors(f"in hand {hand.number}", TableError, raises=TableError):
         answer = player.read()
         if answer is None:
@@ -418,4 +364,4 @@ class MatchDealer:
         said, _, action = answer.rpartition(":")
         if said != state:
           raise ValueError(f"it must be {short(state)}, a colon and an action")
-        table.apply(read_action(action))
+        table.apply(DIALECT.read(table.turn, action))

@@ -3,26 +3,23 @@
 import abc
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from games.arrays import Player, checked, is_whole, short
-from games.poker import (
-  NUM_HOLE_CARDS,
-  RANKS,
-  SUITS,
-  BetSizes,
-  Betting,
-  Deck,
-  Holdem,
-  betting,
-  evaluate,
-)
+from games.poker import NUM_HOLE_CARDS, RANKS, SUITS, Holdem, SmallHoldem, evaluate
+from games.poker.betting import BettingTurn, Stack, Stake
 from solvers import validation
 
 Cards = tuple[int, ...]
+
+# Answers to bets that a tree lacks: `add` puts the bet in the place of the closest of the tree as a
+# share of the pot, and searches the round again, if rounds are made where play leads; `nearest`
+# takes it for the closest, `map` for one of both neighbours at random (`games.poker.map_bet`).
+OFF_TREE = ("add", "nearest", "map")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +70,8 @@ def seat_of(rules: Holdem, position: Player) -> int:
 def make_rules(
   *,
   stack: int = 20_000,
-  small_blind: int = 50,
-  big_blind: int = 100,
+  small_blind: Stake = 50,
+  big_blind: Stack = 100,
   deals: int | Sequence[int] = (3, 1, 1),
   ranks: str | int = RANKS,
   suits: str = SUITS,
@@ -91,16 +88,12 @@ def make_rules(
   Raises:
     ValueError: one is not allowed.
   """
-  blinds = (small_blind, big_blind)
-  for name, chips in (("small_blind", small_blind), ("big_blind", big_blind)):
-    betting.check_chips(name, chips)
   if small_blind > big_blind:
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):
     deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
-  rules = Betting.with_blinds((stack, stack), blinds, big_blind, (0, 1))
-  deck, sizes = Deck(str(ranks), suits), BetSizes.parse("a")  # of trees; tables take any bet
-  return Holdem(deck=deck, deals=tuple(deals), rules=rules, bets=sizes)
+  blinds, bets = (small_blind, big_blind), "a"  # of trees; tables take any bet
+  return SmallHoldem(str(ranks), suits, tuple(deals), blinds, stack, big_blind, (0, 1), bets)
 
 
 class ChipTable:
@@ -114,6 +107,7 @@ class ChipTable:
     self.board: Cards = ()
     self.hole_cards: list[Cards | None] = [None, None]  # None where unknown
     self.state = rules.rules.start()  # `[NUM_COLUMNS]`
+    self.turns = [rules.rules.at(self.state)]  # before each event, and the one that stands
     for seat in (0, 1):
       self.show(seat, hole_cards[seat])
 
@@ -131,58 +125,22 @@ class ChipTable:
   # What may come next.
 
   @property
-  def actor(self) -> int | None:
-    """The seat that acts; None where cards are due or the hand is over."""
-    going_on = self.state[betting.STATUS] == betting.GOING_ON
-    return int(self.state[betting.ACTOR]) if going_on else None
+  def turn(self) -> BettingTurn:
+    """The betting, by seats; its actor is None where cards are due or the hand is over."""
+    return self.turns[-1]
 
   @property
   def due(self) -> tuple[int, ...]:
     """The cards of the next deal, round by round: of all further rounds once betting is over."""
-    if self.state[betting.STATUS] != betting.CLOSED:
+    if self.turn.actor is not None or self.turn.folded is not None:
       return ()
-    left = self.rules.deals[self.round :]
-    return left if self.highest == self.rules.rules.stack else left[:1]
+    left = self.rules.deals[self.turn.round :]
+    return left if self.turn.highest == self.rules.rules.stack else left[:1]
 
   @property
   def is_over(self) -> bool:
     """Whether the hand has ended."""
-    return self.actor is None and not self.due
-
-  @property
-  def round(self) -> int:
-    """The round of betting, from 0."""
-    return int(self.state[betting.ROUND])
-
-  @property
-  def paid(self) -> tuple[int, int]:
-    """Chips that each seat has put in since the hand began."""
-    return int(self.state[betting.PAID_0]), int(self.state[betting.PAID_1])
-
-  @property
-  def highest(self) -> int:
-    """The most that a seat has put in; a call puts in as much."""
-    return max(self.paid)
-
-  @property
-  def round_began_at(self) -> int:
-    """Chips that each seat had put in when the round began, the blinds not counted."""
-    return int(self.state[betting.START])
-
-  @property
-  def may_fold(self) -> bool:
-    """Whether the seat to act faces a bet."""
-    return bool(self.rules.rules.may_fold(self.state[None])[0])
-
-  @property
-  def raises(self) -> tuple[int, int] | None:
-    """The least and the most that a raise may be to; None where no raise is legal."""
-    return self.rules.rules.raises(self.state)
-
-  @property
-  def folded(self) -> int | None:
-    """The seat that has folded, if one has."""
-    return {betting.FOLDED_0: 0, betting.FOLDED_1: 1}.get(int(self.state[betting.STATUS]))
+    return self.turn.actor is None and not self.due
 
   # What comes.
 
@@ -196,18 +154,19 @@ class ChipTable:
       states = rules.next_round(states)
     elif not isinstance(event, Fold | Call | RaiseTo):
       raise ValueError(f"event={event!r} must be a Fold, Call, RaiseTo or Deal")
-    elif self.actor is None:
+    elif self.turn.actor is None:
       why = "the hand is over" if self.is_over else f"{self.due[0]} cards are due"
       raise ValueError(f"move={event!r} comes where nobody acts: {why}")
     elif isinstance(event, RaiseTo):
       states = rules.raise_to(states, np.array([rules.check_raise(self.state, event.chips)]))
     elif isinstance(event, Call):
       states = rules.call(states)
-    elif self.may_fold:
+    elif self.turn.may_fold:
       states = rules.fold(states)
     else:
       raise ValueError(f"move={event!r} is not legal where there is nothing to call; check")
     self.state = states[0]
+    self.turns.append(rules.at(self.state))
     self.events.append(event)
 
   def _check_cards(
@@ -232,7 +191,7 @@ class ChipTable:
     """Returns the chips that each seat has won, after the hand."""
     if not self.is_over:
       raise ValueError(f"events={len(self.events)} have not ended the hand; payoffs come after it")
-    lost, loser = min(self.paid), self.folded
+    lost, loser = min(self.turn.paid), self.turn.folded
     if loser is None:
       if None in self.hole_cards:
         raise ValueError(
@@ -242,6 +201,67 @@ class ChipTable:
       first, second = evaluate(self.rules.deck, np.array(hands))
       loser = None if first == second else int(first > second)
     return (0, 0) if loser is None else (-lost, lost) if loser == 0 else (lost, -lost)
+
+
+class Dialect(NamedTuple):
+  """Text of moves: `f` folds, and `/` stands between rounds.
+
+  Attributes:
+    check, call: the text of these; they may be the same.
+    bet: what stands before the chips of a bet or raise.
+    of_round: whether these are chips of the round, else of the whole hand.
+  """
+
+  check: str
+  call: str
+  bet: str
+  of_round: bool
+
+  def write(self, turn: BettingTurn, move: Move) -> str:
+    """Returns a move as text."""
+    if isinstance(move, RaiseTo):
+      return f"{self.bet}{move.chips - self.of_round * turn.began_at}"
+    return "f" if isinstance(move, Fold) else self._passive(turn)
+
+  def read(self, turn: BettingTurn, text: str) -> Move:
+    """Returns the move that a text is; raises a ValueError if it is none."""
+    found = re.fullmatch(rf"(f)|{self._passive(turn)}|{self.bet}(\d{{1,10}})", text, re.ASCII)
+    if found is None:
+      raise ValueError(
+        f"action={short(text)} must be f, {self._passive(turn)} or {self.bet}N with N chips of the "
+        f"{'round' if self.of_round else 'whole hand'}"
+      )
+    fold, chips = found.groups()
+    return (
+      RaiseTo(int(chips) + self.of_round * turn.began_at) if chips else Fold() if fold else Call()
+    )
+
+  def write_betting(self, table: ChipTable) -> str:
+    """Returns the betting of a hand as text."""
+    steps = zip(table.turns, table.events)
+    return "".join("/" if isinstance(x, Deal) else self.write(turn, x) for turn, x in steps)
+
+  def read_betting(self, table: ChipTable, field: str, text: str, board: Cards) -> None:
+    """Applies moves and deals of `board` to a table at the start of its hand."""
+    moves = dict.fromkeys((self.check, self.call, "f"))
+    tokens = re.findall(rf"{'|'.join(moves)}|{self.bet}\d{{1,10}}|/", text, re.ASCII)
+    if "".join(tokens) != text:
+      raise ValueError(f"{field}={short(text)} must be of {', '.join(moves)}, {self.bet}N and /")
+    for token in tokens:
+      if token == "/" and not table.due:
+        raise ValueError(f"{field}={short(text)} has a / where a round is not over")
+      table.apply(next_deal(table, board) if token == "/" else self.read(table.turn, token))
+    # Where nobody can bet any more, / may be missing.
+    while len(table.board) < len(board) and table.due:
+      table.apply(next_deal(table, board))
+    shown = table.rules.deck.names(board)
+    if table.due:
+      raise ValueError(f"board={shown!r} lacks cards that are due after {field}={short(text)}")
+    if len(table.board) < len(board):
+      raise ValueError(f"board={shown!r} has more cards than {field}={short(text)} has rounds")
+
+  def _passive(self, turn: BettingTurn) -> str:
+    return self.call if turn.may_fold else self.check
 
 
 class ChipPlayer(Protocol):
@@ -348,7 +368,7 @@ def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: Holdem, hand: Hand)
   for seat in (0, 1):
     players[seat].start(seat, hand.hole_cards[seat])
   while not table.is_over:
-    actor = table.actor
+    actor = table.turn.actor
     event: Event = next_deal(table, hand.board) if actor is None else players[actor].act()
     table.apply(event)
     for player in players:
@@ -382,6 +402,9 @@ def play_chip_match(
     seated = players if hand.first_seat == 0 else players[::-1]
     chips.append(play_hand(seated, rules, hand).payoffs()[hand.first_seat])
   return summarise_chips(chips, rules, duplicate)
+
+
+_PHH = Dialect("cc", "cc", "cbr ", of_round=True)
 
 
 @checked
@@ -436,24 +459,17 @@ def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand:
 
 
 def _actions(table: ChipTable) -> list[str]:
-  """Returns the actions of a hand, played again from its start."""
-  rules, names, again = table.rules, table.rules.deck.names, ChipTable(table.rules)
-  seats = [seat_of(rules, place) for place in (0, 1)]
-  hands = [names(table.hole_cards[seat] or ()) for seat in seats]
+  """Returns the actions of a hand."""
+  rules, names = table.rules, table.rules.deck.names
+  hands = [names(table.hole_cards[seat_of(rules, place)] or ()) for place in (0, 1)]
   shows = [f"p{place + 1} sm {hands[place]}" for place in (0, 1)]
   actions, shown = [f"d dh p{place + 1} {hands[place]}" for place in (0, 1)], False
-  for event in table.events:
-    if isinstance(event, Deal):
-      # Where nobody can bet any more, hands are shown before the other cards come.
-      if not shown and again.highest == rules.rules.stack:
-        actions, shown = actions + shows, True
-      actions.append(f"d db {names(event.cards)}")
-    else:
-      assert again.actor is not None
-      player = f"p{seat_of(rules, again.actor) + 1}"
-      if isinstance(event, RaiseTo):
-        actions.append(f"{player} cbr {event.chips - again.round_began_at}")  # of the round alone
-      else:
-        actions.append(f"{player} {'f' if isinstance(event, Fold) else 'cc'}")
-    again.apply(event)
-  return actions if shown or table.folded is not None else actions + shows
+  for turn, event in zip(table.turns, table.events):
+    if not isinstance(event, Deal):
+      actions.append(f"p{seat_of(rules, turn.actor or 0) + 1} {_PHH.write(turn, event)}")
+      continue
+    # Where nobody can bet any more, hands are shown before the other cards come.
+    if not shown and turn.highest == rules.rules.stack:
+      actions, shown = actions + shows, True
+    actions.append(f"d db {names(event.cards)}")
+  return actions if shown or table.turn.folded is not None else actions + shows

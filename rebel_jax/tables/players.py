@@ -1,22 +1,21 @@
 """Players at a table, by name: simple opponents, and agents of trained networks."""
 
-import copy
 from typing import Any
 
 import numpy as np
 
 from games import CHANCE, TERMINAL
 from games.arrays import checked
-from games.poker import CALL, FIRST_BET, FOLD, Holdem, betting, map_bet
+from games.poker import CALL, FOLD, Holdem, betting, map_bet
 from games.poker.streets import size_columns_at
 from rebel_jax.agents.agent import StreetSearcher, make_searcher, searcher_of
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import ConfigError, in_config_errors
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent
 from rebel_jax.tables.chips import (
+  OFF_TREE,
   Call,
   Cards,
-  ChipTable,
   Deal,
   Event,
   Fold,
@@ -38,9 +37,8 @@ class SimpleSeat(Seated):
     self._wish = opponent(name).wish
 
   def act(self) -> Move:
-    rules, board, held = self.rules, self.table.board, self.table.hole_cards[self.seat]
-    to_come = sum(rules.deals) - len(board)
-    here = HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
+    held = self.table.hole_cards[self.seat] or ()
+    here = HoldemDecision(self.rules, self.table.turn, held, self.table.board)
     wish = self._wish(here, self.rng)
     if isinstance(wish, int):
       return RaiseTo(wish)
@@ -121,12 +119,6 @@ def seat_agent(
   return TreePlayer(game, searcher.agent(seed=seed), off_tree=how, seed=seed)
 
 
-# Answers to bets that a tree lacks: `add` puts the bet in the place of the closest of the tree as a
-# share of the pot, and searches the round again, if rounds are made where play leads; `nearest`
-# takes it for the closest, `map` for one of both neighbours at random (`games.poker.map_bet`).
-OFF_TREE = ("add", "nearest", "map")
-
-
 class TreePlayer(Seated):
   """Lets a `Seat` of a hold'em game from the blinds play in chips."""
 
@@ -152,7 +144,7 @@ class TreePlayer(Seated):
     self.player.start(seat, self.game.infostate(self.game.deck.names(hole_cards)))
 
   def observe(self, event: Event) -> None:
-    before = copy.copy(self.table)
+    before = self.table.turn
     self.table.apply(event)
     if not self.lost:
       for action in self._in_tree(event, before):
@@ -173,19 +165,13 @@ class TreePlayer(Seated):
   def _actor(self) -> int:
     return int(self.game.actor(self._state[None])[0])
 
-  def _tree_bets(self) -> dict[int, int]:
-    """Returns the amounts of the tree's bets at this node, by action, smallest first."""
-    amounts = self.game.amounts(self._state[None])[0]
-    found = [(int(to), FIRST_BET + slot) for slot, to in enumerate(amounts) if to >= 0]
-    return {action: to for to, action in sorted(found)}
-
   def _highest(self) -> int:
     """Returns the chips of a player after a call, at least one: half the pot after it."""
-    return max(int(self._state[[betting.PAID_0, betting.PAID_1]].max()), 1)
+    return max(self.game.rules.at(self._state).highest, 1)
 
   # From one hand to the other.
 
-  def _in_tree(self, event: Event, before: ChipTable) -> list[int]:
+  def _in_tree(self, event: Event, before: betting.BettingTurn) -> list[int]:
     """Returns the tree's actions for an event at the table; none where its hand is elsewhere."""
     actor = self._actor()
     if isinstance(event, Deal):
@@ -204,9 +190,9 @@ class TreePlayer(Seated):
       return [self._bet_in_tree(event.chips, before)]
     return [FOLD if isinstance(event, Fold) else CALL]
 
-  def _bet_in_tree(self, chips: int, before: ChipTable) -> int:
+  def _bet_in_tree(self, chips: int, before: betting.BettingTurn) -> int:
     """Returns the tree's action that a bet of the other's is taken for; a call if it has no bet."""
-    bets = self._tree_bets()
+    bets = self.game.bets_at(self._state)
     if not bets:
       return CALL
     if chips == self.rules.rules.stack and chips in bets.values():
@@ -215,7 +201,7 @@ class TreePlayer(Seated):
     share = (chips - here) / (2 * here)
     if self.off_tree == "add":
       self._add(share)
-      bets = self._tree_bets()
+      bets = self.game.bets_at(self._state)
     shares = [(to - highest) / (2 * highest) for to in bets.values()]
     if self.off_tree == "map":
       return int(self.rng.choice(list(bets), p=map_bet(share, shares)))
@@ -248,15 +234,16 @@ class TreePlayer(Seated):
 
   def at_table(self, action: int) -> Move:
     """Returns the move at the table that stands for the tree's action."""
-    if action == FOLD and self.table.may_fold:
+    turn = self.table.turn
+    if action == FOLD and turn.may_fold:
       return Fold()
-    if action in (FOLD, CALL) or self.table.raises is None:
+    if action in (FOLD, CALL) or turn.raises is None:
       return Call()
-    to = self._tree_bets()[action]
-    least, most = self.table.raises
+    to = self.game.bets_at(self._state)[action]
+    least, most = turn.raises
     if to == self.rules.rules.stack:
       return RaiseTo(most)
-    highest, here = self._highest(), max(self.table.highest, 1)
+    highest, here = self._highest(), max(turn.highest, 1)
     # Half a chip is rounded up; where the pots are equal this is `to` itself.
     chips = here + (2 * (to - highest) * here + highest) // (2 * highest)
     return RaiseTo(min(max(chips, least), most))

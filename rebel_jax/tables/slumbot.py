@@ -1,7 +1,4 @@
-"""The dialect of Slumbot's public interface, and a player of it over HTTP.
-
-`k` checks, `c` calls, `f` folds, `bN` raises to N chips *of this round*, `/` stands between rounds.
-"""
+"""The dialect of Slumbot's public interface, and a player of it over HTTP."""
 
 import http.client
 import json
@@ -10,81 +7,44 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from games.arrays import Player, checked, short
+from games.arrays import Player, check_kinds, checked, short
 from games.poker.holdem import Holdem
 from rebel_jax.config import in_config_errors
-from rebel_jax.tables.acpc import HandFollower, TableError, read_betting, within
-from rebel_jax.tables.chips import (
-  Call,
-  ChipPlayer,
-  ChipTable,
-  Fold,
-  Move,
-  RaiseTo,
-  make_rules,
-  seat_of,
-)
+from rebel_jax.tables.acpc import HandFollower, TableError, within
+from rebel_jax.tables.chips import ChipPlayer, ChipTable, Dialect, make_rules, seat_of
 
 _MAX_REPLY = 1_000_000  # bytes
-
-
-@checked
-def write_move(table: ChipTable, move: Move) -> str:
-  """Returns a move at a table as text."""
-  if isinstance(move, RaiseTo):
-    return f"b{move.chips - table.round_began_at}"
-  passive = "c" if table.may_fold else "k"
-  return "f" if isinstance(move, Fold) else passive
-
-
-@checked
-def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
-  """Applies the actions of a string to a table at the start of its hand; deals the `board`."""
-
-  def read(token: str) -> Move:
-    if token == "f":
-      return Fold()
-    if token[0] == "b":
-      return RaiseTo(table.round_began_at + int(token[1:]))
-    if table.actor is not None and (token == "c") != table.may_fold:
-      raise ValueError(f"action={token!r} must be {'c' if table.may_fold else 'k'} here")
-    return Call()
-
-  read_betting(table, "action", text, r"k|c|f|b\d{1,10}", "k, c, f, bN and /", board, read)
+DIALECT = Dialect("k", "c", "b", of_round=True)
+_FIELDS: dict[str, Any] = {
+  "client_pos": Player,
+  "hole_cards": list[str],
+  "bot_hole_cards": list[str] | None,
+  "board": list[str],
+  "action": str,
+}
 
 
 @checked
 def read_reply(reply: dict[str, Any], rules: Holdem) -> tuple[int, ChipTable]:
   """Returns the player's seat and the hand that a reply of the server's is of."""
-  position = _field(reply, "client_pos", int)
-  if position not in (0, 1):
-    raise ValueError(f"client_pos={short(position)} must be 0 or 1")
-  seat, deck = seat_of(rules, position), rules.deck
-  table = ChipTable(rules)
-  table.show(seat, deck.parse("".join(_field(reply, "hole_cards", list)), field="hole_cards"))
-  if reply.get("bot_hole_cards"):
-    other = "".join(_field(reply, "bot_hole_cards", list))
-    table.show(1 - seat, deck.parse(other, field="bot_hole_cards"))
-  board = deck.parse("".join(_field(reply, "board", list)), field="board")
-  read_actions(table, _field(reply, "action", str), board)
+  check_kinds({name: reply.get(name) for name in _FIELDS}, _FIELDS)
+  seat, table = seat_of(rules, reply["client_pos"]), ChipTable(rules)
+  cards = {
+    name: rules.deck.parse("".join(reply.get(name) or ()), field=name)
+    for name in ("hole_cards", "bot_hole_cards", "board")
+  }
+  table.show(seat, cards["hole_cards"])
+  table.show(1 - seat, cards["bot_hole_cards"] or None)
+  DIALECT.read_betting(table, "action", reply["action"], cards["board"])
   return seat, table
-
-
-def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
-  value = reply.get(name)
-  texts = not isinstance(value, list) or all(isinstance(x, str) for x in value)
-  if not isinstance(value, kind) or isinstance(value, bool) or not texts:
-    kinds = {list: "a list of texts", str: "a text", int: "an integer"}
-    raise ValueError(f"{name}={short(value)} must be {kinds[kind]}")
-  return value
 
 
 @checked
 def check_winnings(table: ChipTable, seat: Player, winnings: Any) -> int:
   """Returns the server's winnings of `seat`, if the hand can have ended so."""
-  lost = min(table.paid)
+  lost = min(table.turn.paid)
   possible = {-lost, 0, lost}
-  if table.folded is not None or None not in table.hole_cards:
+  if table.turn.folded is not None or None not in table.hole_cards:
     possible = {table.payoffs()[seat]}
   if isinstance(winnings, bool) or not isinstance(winnings, int) or winnings not in possible:
     raise ValueError(
@@ -131,14 +91,14 @@ class SlumbotClient:
     follower = HandFollower(self.player, self.rules)
     reply = self._post("/api/new_hand", {} if self.token is None else {"token": self.token})
     while True:
-      with in_config_errors(f"the server sent {short(reply)}", ValueError, raises=TableError):
+      with in_config_errors(f"the server sent {short(reply)}", raises=TableError):
         seat, table = read_reply(reply, self.rules)
         turn = follower.follow(0, seat, table)  # of one hand alone
         if table.is_over:
           return check_winnings(table, seat, reply.get("winnings"))
         if not turn:
           raise ValueError(f"action={short(reply['action'])} leaves the move to the server")
-      incr = write_move(table, follower.act())
+      incr = DIALECT.write(table.turn, follower.act())
       reply = self._post("/api/act", {"token": self.token, "incr": incr})
 
   def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:

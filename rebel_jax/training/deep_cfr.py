@@ -19,7 +19,7 @@ from games import CHANCE, Array, Game, PublicTree, Tabulated, build_public_tree,
 from games.build import check_size
 from rebel_jax.networks.value import in_type_of
 from rebel_jax.training import replay as replays
-from rebel_jax.training.loop import DEVICES, Report, Trainer, TrainState, learn_once, nothing
+from rebel_jax.training.loop import DEVICES, Report, Trainer, TrainState, nothing
 from rebel_jax.training.targets.moves import MoveExamples
 from rebel_jax.training.targets.target import LearnerStats, Target, with_decay_steps
 from solvers.contrib.sampling.ranges import RangePolicy, RangeVisits, draw, traverse_ranges
@@ -172,17 +172,6 @@ class DeepTrainer(Trainer):
     """Returns a network's numbers at public states, `[n, M, H]`; see `Decisions.numbers`."""
     return table.numbers(target.network, params, *nodes)
 
-  def learn(
-    self, target: Target, learned: Any, replay: replays.Replay, key: jax.Array
-  ) -> tuple[Any, Any, LearnerStats]:
-    """Takes an iteration's gradient steps from parameters, optimizer state and zero statistics."""
-
-    def step(i: jax.Array, learned: Any) -> Any:
-      some = replays.sample(replay, jax.random.fold_in(key, i), self.share(target))
-      return learn_once(self, target, some, *learned)
-
-    return jax.lax.fori_loop(0, self.learn_steps, step, learned)
-
   def step(self, table: Decisions, state: TrainState) -> tuple[TrainState, Report]:
     """Takes an iteration of both players.
 
@@ -208,12 +197,14 @@ class DeepTrainer(Trainer):
         samples = samples._replace(weight=samples.weight * (state.step + 1 - before))
         replay[name] = replays.add_evenly(replay[name], add_key, samples, samples.weight > 0)
       fresh = target.init(jax.random.fold_in(shared, player))
-      start = with_decay_steps(target.optimizer().init(fresh), self.learn_steps)
-      learned = self.learn(target, (fresh, start, nothing()), replay[target.name], learn_key)
-      params[target.name], optimizer[target.name], means[target.name] = learned
-    learned = (params["average"], optimizer["average"], nothing())
-    learned = self.learn(targets["average"], learned, replay["average"], keys[2])
-    params["average"], optimizer["average"], means["average"] = learned
+      start = fresh, with_decay_steps(target.optimizer().init(fresh), self.learn_steps), nothing()
+      params[target.name], optimizer[target.name], means[target.name] = self.learn(
+        target, start, replay[target.name], learn_key, self.learn_steps
+      )
+    start = params["average"], optimizer["average"], nothing()
+    params["average"], optimizer["average"], means["average"] = self.learn(
+      targets["average"], start, replay["average"], keys[2], self.learn_steps
+    )
     solves = jax.lax.psum(self.self_play.number, DEVICES)
     rows = jnp.asarray(self.self_play.slots * table.rules.num_infostates, jnp.result_type(float))
     state = state._replace(

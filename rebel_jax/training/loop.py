@@ -76,9 +76,20 @@ class Trainer:
     inputs = self, mesh, np.int32(1), table, state
     return _runs.of(self.work(table, mesh), *inputs).lower(*inputs).compile()
 
-  def share(self, target: Target) -> int:
-    """Returns how many examples of a gradient step are one device's."""
-    return target.learning.batch_size // jax.lax.psum(1, DEVICES)
+  def learn(
+    self, target: Target, learned: Any, replay: replays.Replay, key: jax.Array, turns: Any
+  ) -> tuple[Any, Any, LearnerStats]:
+    """Takes gradient steps from parameters, optimizer state and means of statistics."""
+    share = target.learning.batch_size // jax.lax.psum(1, DEVICES)
+
+    def take(i: jax.Array, learned: Any) -> Any:
+      params, optimizer_state, means = learned
+      batch = replays.sample(replay, jax.random.fold_in(key, i), share)
+      params, optimizer_state, new = target.update(params, optimizer_state, batch, DEVICES)
+      means = jax.tree.map(lambda mean, x: mean + x / self.learn_steps, means, new)
+      return params, optimizer_state, means
+
+    return jax.lax.fori_loop(0, turns, take, learned)
 
   def step(self, table: Any, state: TrainState) -> tuple[TrainState, Report]:
     """Takes a step on one device: generates, stores and learns."""
@@ -96,30 +107,21 @@ class Trainer:
     fewest = jnp.stack([buffer.added for buffer in replay.values()]).min()
     ready = (solves >= self.min_solves) & (jax.lax.pmin(fewest, DEVICES) > 0)
 
-    def learn(target, key, learned):
-      batch = replays.sample(replay[target.name], key, self.share(target))
-      return learn_once(self, target, batch, *learned)
-
-    def learn_all(i, learned):
-      key = jax.random.fold_in(sample_key, i)
-      return {t.name: learn(t, key, learned[t.name]) for t in self.targets}
-
-    learned = {
-      name: (params, state.optimizer_state[name], nothing())
-      for name, params in state.params.items()
-    }
-    # A loop of no turns rather than a branch, so that devices stay in step.
-    turns = jnp.where(ready, self.learn_steps, 0)
+    turns: Any = self.learn_steps
     if self.per_solve:  # no example is used more than so often, on average
-      counts = (state.solves, solves)
-      before, now = (jnp.floor(x.astype(float) * self.per_solve) for x in counts)
-      turns = jnp.where(ready, now - before, 0.0).astype(jnp.int32)
-    old = learned
-    if self.per_solve or tuning.on_cpu():
-      learned = jax.lax.fori_loop(0, turns, learn_all, old)
-    else:  # an accelerator would wait for the host to read the number of turns
-      learned = jax.lax.fori_loop(0, self.learn_steps, learn_all, old)
-      learned = jax.tree.map(lambda x, y: jnp.where(ready, x, y), learned, old)
+      before, now = (jnp.floor(x.astype(float) * self.per_solve) for x in (state.solves, solves))
+      turns = (now - before).astype(jnp.int32)
+    # An accelerator would wait for the host to read the number of turns.
+    always = not (self.per_solve or tuning.on_cpu())
+    if not always:  # a loop of no turns rather than a branch, so that devices stay in step
+      turns = jnp.where(ready, turns, 0)
+    learned = {}
+    for name, target in ((target.name, target) for target in self.targets):
+      start = state.params[name], state.optimizer_state[name], nothing()
+      end = self.learn(target, start, replay[name], sample_key, turns)
+      if always:
+        end = jax.tree.map(lambda x, y: jnp.where(ready, x, y), end, start)
+      learned[name] = end
     params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))
     state = TrainState(
       params=params,
@@ -149,21 +151,16 @@ def specs() -> Any:
   )
 
 
-def shardings(state: TrainState, mesh: Mesh) -> TrainState:
-  """Returns the sharding of every array of the state."""
-  return TrainState(
-    *(
-      jax.tree.map(lambda _, s=spec: NamedSharding(mesh, s), part)
-      for spec, part in zip(specs(), state)
-    )
-  )
+def shardings(mesh: Mesh) -> Any:
+  """Returns the sharding of each part of the state, as a `TrainState` of shardings."""
+  return TrainState._make(NamedSharding(mesh, spec) for spec in specs())
 
 
 @functools.lru_cache(maxsize=16)
 def _compile_init(trainer: Trainer, mesh: Mesh):
   # A compiled program puts each array where it belongs, also on the devices of other processes.
-  where = TrainState._make(NamedSharding(mesh, spec) for spec in specs())
-  return jax.jit(functools.partial(_init, trainer, mesh.devices.size), out_shardings=where)
+  init = functools.partial(_init, trainer, mesh.devices.size)
+  return jax.jit(init, out_shardings=shardings(mesh))
 
 
 def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> TrainState:
@@ -222,15 +219,6 @@ def nothing() -> LearnerStats:
   return LearnerStats(jnp.zeros(()), jnp.zeros(()))
 
 
-def learn_once(
-  trainer: Trainer, target: Target, batch: Any, params: Any, optimizer_state: Any, means: Any
-) -> tuple[Any, Any, LearnerStats]:
-  """Takes one of a step's gradient steps, and adds to the means of their statistics."""
-  params, optimizer_state, new = target.update(params, optimizer_state, batch, DEVICES)
-  means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, new)
-  return params, optimizer_state, means
-
-
 def make_mesh(num_devices: int | None = None) -> Mesh:
   """Returns a mesh over the first `num_devices` devices of all processes; all of them for None."""
   devices = jax.devices()
@@ -274,58 +262,52 @@ def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
 
 def redistribute_lanes(lanes: Lanes | ChainLanes, num_devices: int) -> Any:
   """Deals games, arrays `[D, B, ...]`, and questions out over `num_devices`."""
-  # The longest waiting first: each device's from its `turn` on, one of each device after the other,
-  # so none waits longer.
+  # Games are a full buffer, in which the one that waits longest is the oldest: each device's from
+  # its `turn` on, one of each device after the other, so none waits longer.
+  games, turn, rest = lanes._asdict(), 0, dict[str, Any]()
   if isinstance(lanes, Lanes):
-    turn = np.asarray(lanes.turn)
-    rest: dict[str, Any] = {"turn": np.zeros(num_devices, turn.dtype)}
+    turn = games.pop("turn")
   else:
-    added = np.asarray(lanes.waiting.added)
-    turn, capacity = np.zeros_like(added), jax.tree.leaves(lanes.waiting.examples)[0].shape[1]
-    first = np.maximum(np.asarray(lanes.taken), added - capacity)
-    waiting = redistribute_replay(lanes.waiting, num_devices, first)
-    rest = {"waiting": waiting, "taken": np.zeros(num_devices, added.dtype)}
-
-  def deal(x: Any) -> np.ndarray:
-    x = np.stack([np.roll(part, -i, axis=0) for part, i in zip(np.asarray(x), turn)])
-    return x.swapaxes(0, 1).reshape(-1, num_devices, *x.shape[2:]).swapaxes(0, 1)
-
-  games = {name: part for name, part in lanes._asdict().items() if name not in rest}
-  return lanes._replace(**jax.tree.map(deal, games), **rest)
+    waiting, taken = games.pop("waiting"), np.asarray(games.pop("taken"))
+    waiting = redistribute_replay(waiting, num_devices, taken)
+    rest = {"waiting": waiting, "taken": np.zeros(num_devices, taken.dtype)}
+  devices, number = jax.tree.leaves(games)[0].shape[:2]
+  added = np.full(devices, number, np.int32) + np.asarray(turn)
+  dealt = redistribute_replay(replays.Replay(games, cast(Any, added)), num_devices)
+  if isinstance(lanes, Lanes):
+    rest = {"turn": dealt.added % (devices * number // num_devices)}
+  return lanes._replace(**dealt.examples, **rest)
 
 
 def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0) -> replays.Replay:
   """Deals the examples of all devices' buffers, `[D, C, ...]`, out over `num_devices`, by age."""
-  # `first` `[D]`: number of the oldest to deal out. The sum of `added` is kept, unless some buffers
-  # were overwriting and others not yet full: then room may be left, and what was overwritten is no
-  # longer counted.
+  # `first` `[D]`: number of the oldest to deal out. The sum of `added` is kept where all buffers
+  # are full or none is; else what was overwritten is no longer counted.
   added = np.asarray(replay.added)
   capacity = jax.tree.leaves(replay.examples)[0].shape[1]
-  sizes = np.minimum(added - first, capacity)
-  # Where examples lie, newest first, one of each device after the other, as they were made at the
-  # same time.
-  age = (added[:, None] - 1 - np.arange(capacity)) % capacity
-  devices, slots = np.nonzero(age < sizes[:, None])
-  order = np.lexsort((devices, age[devices, slots]))
-  devices, slots = devices[order], slots[order]
+  age, new_capacity = np.arange(capacity), capacity * len(added) // num_devices
+  held = age < (added - first)[:, None]
+  # Newest first, one of each device after the other, as they were made at the same time; then the
+  # places that hold nothing.
+  order = np.argsort(~held.T.ravel(), kind="stable")
+  total = (added - first).sum() if held.all() else held.sum()
+  new_added = (total + np.arange(num_devices)[::-1]) // num_devices
+  slots, new_slots = (
+    (number[:, None] - 1 - np.arange(size)) % size
+    for number, size in ((added, capacity), (new_added, new_capacity))
+  )
 
-  new_capacity = capacity * len(added) // num_devices
-  new_sizes = np.array([len(slots[d::num_devices]) for d in range(num_devices)], added.dtype)
-  overwritten = int((added - first - sizes).sum())
-  full = np.flatnonzero(new_sizes == new_capacity)
-  new_added = new_sizes.copy()
-  for i, device in enumerate(full):
-    new_added[device] += len(range(i, overwritten, len(full)))
-  new_ranks, new_devices = np.divmod(np.arange(len(slots)), num_devices)
-  new_slots = (new_added[new_devices] - 1 - new_ranks) % new_capacity
-
-  def deal(x):
+  def deal(x: Any) -> np.ndarray:
     x = np.asarray(x)
-    dealt = np.zeros((num_devices, new_capacity, *x.shape[2:]), x.dtype)
-    dealt[new_devices, new_slots] = x[devices, slots]
+    by_age = x[np.arange(len(added))[:, None], slots].swapaxes(0, 1).reshape(-1, *x.shape[2:])
+    dealt = np.empty((num_devices, new_capacity, *x.shape[2:]), x.dtype)
+    shares = by_age[order].reshape(new_capacity, num_devices, *x.shape[2:])
+    dealt[np.arange(num_devices)[:, None], new_slots] = shares.swapaxes(0, 1)
     return dealt
 
-  return replays.Replay(jax.tree.map(deal, replay.examples), cast(Any, new_added))
+  return replays.Replay(
+    jax.tree.map(deal, replay.examples), cast(Any, new_added.astype(added.dtype))
+  )
 
 
 def redistribute_keys(key_data: np.ndarray, num_devices: int) -> np.ndarray:

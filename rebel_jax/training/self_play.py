@@ -219,7 +219,7 @@ def _serve(
     begun = list[Searched]()
     if more:
       last = jax.tree.map(lambda x: x[size:], (trees, node_features))
-      made, begun = new_games(stage, settings, begins, last, result.iterates, start_key)
+      made, begun = new_games(stage, settings, begins, (*last, result.iterates), start_key)
       new = made.roots, made.beliefs
       roots, trees, node_features, beliefs, active, result = jax.tree.map(
         lambda x: x[:size],
@@ -300,31 +300,28 @@ def sample_new_games(
   if chosen is None:
     return settings.init(subgames, jax.random.fold_in(key, len(subgames.stages))), []
   stage = subgames.stages[0]
-  trees = stage.trees_at(chosen)
-  features = stage.features_at(chosen, trees)
-  iterates = search_starts(
-    trees,
-    features,
+  found = search_starts(
+    stage,
+    chosen,
     settings.algorithm,
     settings.num_iterations,
     settings.leaf_values,
     params,
     settings.policy,
   )
-  key = jax.random.split(key, 5)[4]
-  return new_games(stage, settings, chosen, (trees, features), iterates, key)
+  return new_games(stage, settings, chosen, found, jax.random.split(key, 5)[4])
 
 
 def new_games(
   stage: Stage,
   settings: SelfPlay,
   chosen: Roots,
-  given: tuple[PublicTree, jax.Array | None],
-  iterates: Any,
+  found: tuple[PublicTree, jax.Array | None, Any],
   key: jax.Array,
 ) -> tuple[Lanes, list[Searched]]:
-  """Returns lanes in new games, from the iterates of starts `chosen` `[S]`, and their searches."""
-  trees, features = given
+  """Returns lanes in new games, and the searches of the starts `chosen` `[S]` that they share."""
+  # `found`: as `search_starts` returns it.
+  trees, features, iterates = found
   roots, beliefs = sample_starts(
     stage,
     chosen,

@@ -322,7 +322,10 @@ def make_setup(config: Config, num_devices: int | None = None, *, measured: bool
   game = config.make_game()
   mesh = in_config_errors()(make_mesh)(num_devices)
   devices, learning = mesh.devices.size, config.learning
-  config.check_devices(devices)
+  sizes = {"lanes": config.self_play.lanes, "batch_size": learning.batch_size}
+  for field, size in (sizes | {"buffer_size": learning.buffer_size}).items():
+    if size % devices:
+      raise ConfigError(f"{field}={size} must be a multiple of the {devices} devices")
   targets = make_targets(config, game)
   settings: dict[str, Any] = dict(
     targets=targets,

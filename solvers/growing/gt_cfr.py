@@ -19,7 +19,7 @@ from solvers.algorithms.gadgets import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.algorithms.wrappers import LeafMeans, Promises, Resolving
 from solvers.growing.insertion.tree import ByRules, InsertedTree, most_nodes
-from solvers.growing.marked import OnTree
+from solvers.growing.marked import OnTree, ancestors
 from solvers.growing.simulate import Growth, View, in_rounds, sample_pair, simulate
 from solvers.growing.states import GTCFR, StateFunction, StateQuery, ask_some
 from solvers.growing.store import Store
@@ -53,10 +53,7 @@ def _start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, belief
     for name, node in (("root", root), ("current", root if current is None else current))
   )
   if validation.is_concrete(tree, nodes, root, current):
-    above = int(current)
-    while above > int(root):  # a node's number is larger than those above it
-      above = int(tree.parent[above])
-    if above != int(root) or tree.kind[int(current)] > CHANCE:
+    if root not in ancestors(tree.structure)[current] or tree.kind[int(current)] > CHANCE:
       raise ValueError(
         f"current={int(current)} must be a node where the game goes on, root={int(root)} or below"
       )
@@ -237,11 +234,8 @@ def gt_cfr(
   if searcher is not None and validation.is_concrete(searcher):
     validation.check_player(np.asarray(searcher)[()], "searcher")
   on_tree = isinstance(rules, PublicTree)
-  foreign: dict[str, Any] = {
-    "possible": possible,
-    "path": path or None if isinstance(path, Sequence) else path,
-  }
-  foreign |= {"capacity": capacity}
+  way = path or None if isinstance(path, Sequence) else path
+  foreign: dict[str, Any] = {"possible": possible, "path": way, "capacity": capacity}
   if not on_tree:
     check_is_game(rules)
     foreign = {"nodes": nodes, "leaf_values": leaf_values, "current": current}

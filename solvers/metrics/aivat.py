@@ -31,7 +31,7 @@ HandPairs = tuple[np.ndarray, np.ndarray]  # player 0's and player 1's infostate
 
 
 class LuckyMove(NamedTuple):
-  """A public move of chance or of the known player, and what else could have been."""
+  """A deal, or a public move of chance or of the known player, and what else could have been."""
 
   taken: int  # which of the `C` outcomes happened
   weights: np.ndarray  # `[C, K]` probability of each outcome, given what the known player holds
@@ -41,19 +41,14 @@ class LuckyMove(NamedTuple):
 class HandRecord(NamedTuple):
   """What is known of one hand.
 
-  `K` is what the known player could hold, `H` infostates, and `J` what the other could. Where both
-  are known, `K` is all pairs and `J` is one.
+  `K` is what the known player could hold, `H` infostates; where both are known, `K` is all pairs.
 
   Attributes:
-    joint, root_values: `[J, K]` probability of both before the first move, and the value there.
-    held: what the other did hold, below `J`.
-    moves: of chance and of the known player, in order.
+    moves: the deal, whose outcomes are what the other could hold, one where both are known; and
+      moves of chance and of the known player, in order.
     payoffs: `[K]` what the known player wins at the end, given what it holds.
   """
 
-  joint: np.ndarray
-  root_values: np.ndarray
-  held: int
   moves: tuple[LuckyMove, ...]
   payoffs: np.ndarray
 
@@ -105,25 +100,23 @@ def aivat(record: HandRecord) -> float:
   """Computes the estimate of what the known player wins in a hand (Burch et al., 2018).
 
   With `R(k)` the probability that nature and the known player come to a node with `k`, given what
-  the other holds: the mean of the payoffs by `R` at the end; at every move of chance or of the
-  known player the mean value of what could have happened less that of what did; and the same of the
-  other's infostate.
+  the other holds: the mean of the payoffs by `R` at the end; and at the deal and every move of
+  chance or of the known player the mean value of what could have happened less that of what did.
 
   Raises:
     TypeError: `record` is something else.
     ValueError: by its policy the known player, or chance, never makes a move that was made.
   """
-  masses = record.joint.sum(axis=1)
-  known = np.flatnonzero(masses > 0)
-  dealt = (record.joint * record.root_values)[known].sum(axis=1) / masses[known]
-  everywhere = float(masses[known] @ dealt / masses.sum())
-  reach = _normalised(record.joint[record.held], "held", record.held)
-  estimate = everywhere - float(reach @ record.root_values[record.held])
+  reach, estimate = np.ones(len(record.payoffs)), 0.0
   for number, (taken, weights, values) in enumerate(record.moves):
     after = reach * weights
-    reach = _normalised(after[taken], "move", number)
-    mean = float((after * values).sum() / after.sum())
-    estimate += mean - float(reach @ values[taken])
+    total = after[taken].sum()
+    if not total > 0:
+      raise ValueError(
+        f"move={number} of the record cannot happen by its policy; give the policy that was played"
+      )
+    reach = after[taken] / total
+    estimate += float((after * values).sum() / after.sum() - reach @ values[taken])
   return estimate + float(reach @ record.payoffs)
 
 
@@ -171,7 +164,7 @@ class HandRecorder:
     sign = -1.0 if seat == 1 else 1.0
     grid, joint, root_values = self._begin(seat)
     hands = grid[0][held], grid[1][held]
-    moves = []
+    moves = [LuckyMove(held, joint, root_values)]
     for place, action in enumerate(history):
       before = history[:place]
       state = self._state(before)
@@ -188,7 +181,7 @@ class HandRecorder:
         values = [sign * self._values.at(x, self._state(x), hands) for x in after]
         moves.append(LuckyMove(legal.index(action), np.stack(rows), np.stack(values)))
     payoffs = sign * np.broadcast_to(game.payoff(self._state(history), hands), hands[0].shape)
-    return HandRecord(joint, root_values, held, tuple(moves), payoffs)
+    return HandRecord(tuple(moves), payoffs)
 
   def _at_start(self, seat: int | None) -> tuple[HandPairs, np.ndarray, np.ndarray]:
     """Returns all pairs `[J, K]`, their joint probability and values, of a known seat or both."""
@@ -218,15 +211,6 @@ def _row_of(policy: Mapping[History, Array], history: History, size: int) -> np.
       "player could have moved"
     )
   return row
-
-
-def _normalised(reach: np.ndarray, name: str, number: int) -> np.ndarray:
-  total = reach.sum()
-  if not total > 0:
-    raise ValueError(
-      f"{name}={number} of the record cannot happen by its policy; give the policy that was played"
-    )
-  return reach / total
 
 
 def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:

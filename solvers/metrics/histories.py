@@ -2,7 +2,6 @@
 # A policy that depends on all that was seen, such as that of searches which follow each other,
 # has its place for every history, also where several lead to one state.
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,27 +26,20 @@ class Histories(NamedTuple):
   leads_to: np.ndarray  # `[N, M, H]` the infostate after each of the mover's moves
   moves: np.ndarray  # `[N, M, H]` their public actions; both are -1 for none, see `Game.moves_of`
 
-  @property
-  def sizes(self) -> np.ndarray:
-    """How many histories begin with each, itself counted: `[N]`."""
-    sizes = np.ones(len(self.kind), int)
-    for _, here in self._levels(upwards=True):
-      np.add.at(sizes, self.parent[here], sizes[here])
-    return sizes
+  def path(self, node: int) -> list[int]:
+    """Returns the histories that `node` begins with, the first to itself."""
+    found = [node]
+    while found[-1] > 0:
+      found.append(int(self.parent[found[-1]]))
+    return found[::-1]
 
-  def since(self, node: int, above: int | None) -> list[int]:
-    """Returns the public actions that lead from history `above` to `node`; None for the first."""
-    actions: list[int] = []
-    while node > 0 and node != above:
-      actions.append(int(self.action[node]))
-      node = int(self.parent[node])
-    return actions[::-1]
 
-  def _levels(self, *, upwards: bool = False) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields depths from 1 on, or down to it, and which histories are there."""
-    depths = range(1, int(self.depth[-1]) + 1)
-    for depth in reversed(depths) if upwards else depths:
-      yield depth, np.flatnonzero(self.depth == depth)
+def subtree_sizes(parent: np.ndarray) -> np.ndarray:
+  """Returns how many nodes are below each, itself counted, from `parent`, all before: `[N]`."""
+  sizes = np.ones(len(parent), int)
+  for node in range(len(parent) - 1, 0, -1):
+    sizes[parent[node]] += sizes[node]
+  return sizes
 
 
 @checked
@@ -89,7 +81,8 @@ def best_response_worth(histories: Histories, policy: np.ndarray, player: int) -
   values = np.zeros(reach.shape)
   values[over] = game.terminal_values(histories.state[over], reach[over], player)
   values *= histories.possible[:, player]
-  for depth, here in histories._levels(upwards=True):
+  for depth in range(int(histories.depth[-1]), 0, -1):
+    here = np.flatnonzero(histories.depth == depth)
     above = np.flatnonzero((histories.depth == depth - 1) & (histories.kind != TERMINAL))
     own = above[histories.kind[above] == player]
     found = np.zeros_like(values)
@@ -113,7 +106,8 @@ def _reach(histories: Histories, policy: np.ndarray, player: int) -> np.ndarray:
   """Returns `player`'s reach of every history, what is dealt included: `[N, H]`."""
   reach = np.zeros((len(histories.kind), histories.possible.shape[-1]))
   reach[0] = np.asarray(histories.game.prior())[player]
-  for depth, here in histories._levels():
+  for depth in range(1, int(histories.depth[-1]) + 1):
+    here = np.flatnonzero(histories.depth == depth)
     above = histories.parent[here]
     reach[here] = reach[above] * histories.chance[here, None]
     reach[here[histories.kind[above] == player]] = 0.0

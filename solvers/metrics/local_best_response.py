@@ -15,9 +15,8 @@ import numpy as np
 from games.arrays import check_fields
 from games.game import CHANCE, Game
 from games.pairs import compatible_mass, holds, most_hands_per_card
-from games.poker import Holdem, betting
+from games.poker import CALL, FOLD, Holdem
 from games.poker.cards import NUM_HOLE_CARDS, Deck
-from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.public_tree import Array, PublicTree
 from games.tabulate import check_tree_of
 from solvers import validation
@@ -165,17 +164,14 @@ class LBRRules:
 
     Each is there once, also where the pot is all-in.
     """
-    letters = self.rounds[min(int(state[betting.ROUND]), len(self.rounds) - 1)]
-    to = game.amounts(state[None])[0]
-    highest = int(game.rules.highest(state[None])[0])
-    raises = {FIRST_BET + i: int(chips) for i, chips in enumerate(to) if chips >= 0}
-    found = [FOLD] if "F" in letters and game.rules.may_fold(state[None])[0] else []
-    found.append(CALL)
-    if "P" in letters and raises:
-      pot = min(3 * highest + game.rules.dead, game.rules.stack)
-      found.append(min(raises, key=lambda action: (abs(raises[action] - pot), raises[action])))
+    turn, bets = game.rules.at(state), game.bets_at(state)
+    letters = self.rounds[min(turn.round, len(self.rounds) - 1)]
+    found = [*[FOLD] * ("F" in letters and turn.may_fold), CALL]
+    if "P" in letters and bets:
+      pot = min(3 * turn.highest + game.rules.dead, game.rules.stack)
+      found.append(min(bets, key=lambda action: abs(bets[action] - pot)))
     if "A" in letters:
-      found += [action for action, chips in raises.items() if chips == game.rules.stack]
+      found += [action for action, chips in bets.items() if chips == game.rules.stack]
     return list(dict.fromkeys(found))
 
 
@@ -196,10 +192,9 @@ def move_values(
   # against which `reach` leaves nothing.
   if len(actions) == 1:  # nothing to compare
     return np.zeros((1, len(reach)))
-  paid = state[[betting.PAID_0, betting.PAID_1]]
-  own, highest = int(paid[int(state[betting.ACTOR])]), int(paid.max())
-  pot, to_call = int(paid.sum()) + game.rules.dead, highest - own
-  amounts, dealt = game.amounts(state[None])[0], game.dealt(state[None])[0]
+  turn, bets, dealt = game.rules.at(state), game.bets_at(state), game.dealt(state[None])[0]
+  own = min(turn.paid) if turn.may_fold else turn.highest
+  pot, to_call = sum(turn.paid) + game.rules.dead, turn.highest - own
 
   def against(reach: np.ndarray) -> np.ndarray:
     share, mass = equity(dealt, reach)
@@ -208,7 +203,7 @@ def move_values(
       if action == CALL:
         row[:] = share * pot - (1 - share) * to_call
       elif action != FOLD:
-        chips = int(amounts[action - FIRST_BET]) - own
+        chips = bets[action] - own
         called, stays = equity(dealt, reach * (1 - folds(action)))
         some = np.where(mass > 0, mass, 1.0)
         stay = np.where(stays > NOTHING * some, np.minimum(stays / some, 1.0), 0.0)

@@ -93,14 +93,19 @@ def measure(
 
 def _by_rows(function: Callable[..., Any], **arguments: Any) -> Programs:
   """Returns programs of a tree, a policy, beliefs and a lock, over rows where one has them."""
+  # The function is of a problem and a policy by level.
+
+  def one(tree, policy, beliefs, lock, **static):
+    problem = make_problem(tree, beliefs, lock=lock)
+    return function(problem, problem.split(policy), **static)
 
   @functools.wraps(function)
   def mapped(tree, policy, beliefs, lock, **static):
     policy, beliefs = (jnp.asarray(x, tree.dtype) for x in (policy, beliefs))
     firsts = tree.prior, policy, beliefs, None if lock is None else lock.least
     axes = tuple(0 if x is not None and x.ndim == 3 else None for x in firsts)
-    one = functools.partial(function, **static)
-    return (jax.vmap(one, axes) if 0 in axes else one)(tree, policy, beliefs, lock)
+    own: Any = functools.partial(one, **static)
+    return (jax.vmap(own, axes) if 0 in axes else own)(tree, policy, beliefs, lock)
 
   return Programs(mapped, **arguments)
 
@@ -125,10 +130,7 @@ def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = 
   return measure(_payoffs, tree, policy, beliefs)
 
 
-@_by_rows
-def _payoffs(tree, policy, beliefs, lock):
-  problem = make_problem(tree, beliefs)
-  return policy_values(problem, problem.split(policy))
+_payoffs = _by_rows(policy_values)
 
 
 class BestResponse(NamedTuple):
@@ -171,9 +173,7 @@ def best_response(
 
 
 @functools.partial(_by_rows, static_argnames="player")
-def _responses(tree, policy, beliefs, lock, *, player):
-  problem = make_problem(tree, beliefs, lock=lock)
-  levels = problem.split(policy)
+def _responses(problem, levels, *, player):
   opponent = problem.own_reach(levels, 1 - player)
   sweep = problem.values_up(None, opponent, None, player)
   best = best_moves(problem, sweep, opponent, player)
@@ -194,15 +194,8 @@ def best_response_values(
 
 
 @_by_rows
-def _best_worths(tree, policy, beliefs, lock):
-  problem = make_problem(tree, beliefs, lock=lock)
-  return _worth(problem, None, problem.both_reach(problem.split(policy)))
-
-
-@_by_rows
-def _exploitabilities(tree, policy, beliefs, lock):
-  problem = make_problem(tree, beliefs, lock=lock)
-  return exploitability_of(problem, problem.split(policy))
+def _best_worths(problem, levels):
+  return _worth(problem, None, problem.both_reach(levels))
 
 
 def _worth(problem: Any, own: Levels | None, reach: tuple[Levels, Levels]) -> jax.Array:
@@ -219,6 +212,9 @@ def exploitability_of(problem: Any, policy: Levels) -> jax.Array:
   if not problem.zero_sum:
     gain = gain - _worth(problem, policy, reach).sum()
   return gain / 2
+
+
+_exploitabilities = _by_rows(exploitability_of)
 
 
 def exploitability(

@@ -16,6 +16,7 @@ from solvers.search.playthroughs import (
   make_searching_agent,
   no_playthroughs,
   sample_playthroughs,
+  search_together,
 )
 from solvers.search.starts import (
   PolicyQuery,
@@ -26,6 +27,7 @@ from solvers.search.starts import (
   sample_leaf,
   sample_starts,
   search_starts,
+  searched_starts,
 )
 from solvers.search.subgames import (
   FoundSubgames,
@@ -46,5 +48,5 @@ __all__ = [
   "average_policy", "explore", "find_subgames", "leaf_probabilities", "make_searching_agent",
   "no_playthroughs", "node_beliefs", "policy_targets", "rows_at_a_time", "sample_leaf",
   "sample_playthroughs", "sample_starts", "sample_stop", "search_batch", "search_starts",
-  "spread_stops", "stack_stages", "stages_fit",
+  "search_together", "searched_starts", "spread_stops", "stack_stages", "stages_fit",
 ]  # fmt: skip

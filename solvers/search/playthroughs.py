@@ -25,15 +25,16 @@ from solvers import tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
-from solvers.search.starts import SearchPolicy, search_starts
+from solvers.search.starts import SearchPolicy, searched_starts
 from solvers.search.subgames import (
   FoundSubgames,
+  Stage,
   SubgameTable,
   SubgameTables,
   bucket_subgames,
   stack_subgames,
 )
-from solvers.sweeps.levels import join_levels, split_levels
+from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla import Programs, run_ahead, work_of_solving
 
@@ -190,8 +191,8 @@ def draw_stops(
 
 def cut_into_calls(
   agent: SearchingAgent, frontier: Frontier, stops: np.ndarray
-) -> Iterator[tuple[Frontier, np.ndarray]]:
-  """Cuts a frontier into pieces that one call can search, each sorted by node, with their stops."""
+) -> Iterator[tuple[int, Frontier, np.ndarray]]:
+  """Cuts a frontier into what one call of a stage can search, sorted by node, with their stops."""
   # Searches that stop early share a call, so that it need not go on.
   stage_of = agent.stage_of(frontier.root)
   for number, (stage, room) in enumerate(zip(agent.tables.stages, agent.rooms)):
@@ -200,7 +201,7 @@ def cut_into_calls(
     rows = np.asarray(stage.row_of)[frontier.root[members]]
     for part in room.calls(np.asarray(stage.num_live)[rows]):
       chunk = np.sort(members[part])
-      yield frontier.take(chunk), stops[chunk]
+      yield number, frontier.take(chunk), stops[chunk]
 
 
 def concatenate(frontiers: list[Frontier]) -> Frontier:
@@ -273,7 +274,7 @@ def searching_policy(
   Raises:
     ValueError: a number is out of range.
   """
-  so_far = sample_playthroughs(
+  *_, last = sample_playthroughs(
     agent,
     params=params,
     num_playthroughs=num_playthroughs,
@@ -282,8 +283,6 @@ def searching_policy(
     unsafe=unsafe,
     progress=progress,
   )
-  for sampled in so_far:
-    last = sampled
   return average_policy(agent, last)
 
 
@@ -338,20 +337,18 @@ def sample_playthroughs(
   left = total = int(costs[0]) * max(num_playthroughs - done, 0)
   iterates = None
   if not unsafe and agent.start.depth_limited and agent.leaf_values is not None:
-    iterates = _search_start(
+    _, _, iterates = searched_starts(
       agent.start,
-      jittered(np.asarray(agent.tree.prior), jitter),
+      jnp.zeros(1, jnp.int32),
       agent.algorithm,
       num_iterations,
       agent.leaf_values,
-      agent.policy,
       params,
+      agent.policy,
+      jittered(np.asarray(agent.tree.prior), jitter)[None],
     )
 
-  def stage_of(item: tuple[Frontier, np.ndarray]) -> int:
-    return int(agent.stage_of(item[0].root[:1])[0])
-
-  def search(item: tuple[Frontier, np.ndarray]) -> tuple[SubgameTable, tuple]:
+  def search(item: tuple[int, Frontier, np.ndarray]) -> tuple[Any, Any]:
     here = jax.device_put(params, tuning.chosen_device())
     return _search_chunk(agent, *item, here, num_iterations, unsafe)
 
@@ -367,7 +364,7 @@ def sample_playthroughs(
       stops = spread_stops(
         start_key, count, num_iterations, agent.algorithm.averaging, agent.algorithm.head_start
       )
-      policies, believed = (x[stops] for x in iterates)
+      policies, believed = (x[0, stops] for x in (iterates.policies, iterates.believed))
       reached = _follow(agent.subgames.trees[0], frontier.reach, policies, believed)
       frontier = _descend(agent, agent.start, reached, frontier, children, sums)
       left -= int(costs[0] * count - costs[frontier.root].sum())
@@ -381,7 +378,8 @@ def sample_playthroughs(
         agent, frontier, draw_stops(agent, frontier, num_iterations, level_key)
       )
       below = []
-      for (chunk, _), (stage, found) in run_ahead(search, chunks, kind=stage_of):
+      for (number, chunk, _), found in run_ahead(search, chunks, kind=lambda item: item[0]):
+        stage = agent.tables.stages[number]
         below.append(_descend(agent, stage, found, chunk, children, sums))
         left -= int(costs[chunk.root].sum() - costs[below[-1].root].sum())
         if progress is not None:
@@ -404,54 +402,70 @@ def jittered(beliefs: np.ndarray, key: jax.Array | None) -> np.ndarray:
 
 
 @functools.partial(
-  Programs,
-  static_argnames=("algorithm", "leaf_values", "policy", "num_rows", "average", "decides"),
+  Programs, static_argnames=("algorithm", "leaf_values", "policy", "num_rows", "average")
 )
 def _searches(
-    stage, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
-    policy, num_rows, average, decides,
+    stage, roots, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, policy,
+    num_rows, average,
 ):  # fmt: skip
-  trees = stage.trees_at(roots)
-  initial = None
-  if decides and policy is not None:
+  trees, initial = stage.trees_at(roots), None
+  if stage.decides and policy is not None:
     initial = policy.start(trees, stage.features_at(roots, trees), beliefs, params)
   result = search_batch(
-    trees, beliefs, stop, num_iterations, algorithm=algorithm if decides else None,
+    trees, beliefs, stop, num_iterations, algorithm=algorithm if stage.decides else None,
     leaf_values=leaf_values, params=params, num_rows=num_rows, active=active,
     initial_policy=initial,
   )  # fmt: skip
-  played = result.average_policy if average else result.policy
-  own = jax.vmap(_own_reach)(trees, beliefs, played, reach)
-  if not stage.depth_limited:
-    return own, None
-  if not average:
-    return own, result.leaf_beliefs
-  return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
+  played = jax.vmap(join_levels)(result.average_policy if average else result.policy)
+  below = jax.vmap(_leaf_beliefs)(trees, beliefs, played) if average else result.leaf_beliefs
+  return trees, stage.successors(roots, trees), played, below if stage.depth_limited else None
 
 
-def _own_reach(tree, beliefs, policy, reach):
-  """Returns one subgame's own reach `[P, n, H]` under a policy."""
-  problem = make_problem(tree, beliefs)
-  return jnp.stack([join_levels(problem.own_reach(policy, p, reach[p])) for p in (0, 1)])
+def search_together(
+  stage: Stage, room: Room, roots: np.ndarray, beliefs: np.ndarray, stops: np.ndarray,
+  num_iterations: int, params: Any, **settings: Any,
+) -> tuple[PublicTree, Any, jax.Array, jax.Array | None]:  # fmt: skip
+  """Searches subgames of a stage in one call.
+
+  Args:
+    stage, room: of the subgames, and of the call.
+    roots, beliefs, stops: `[M, ...]`, as for `search_batch`.
+    num_iterations, params: of all searches.
+    settings: `algorithm`, `leaf_values`, the policy network `policy`, and whether the `average`
+      policy is played instead of an iteration's.
+
+  Returns:
+    By lane of the room, of which the first M count: trees, their successors, the policies played
+    `[B, n, H]`, and the PBSs at leaves `[B, L, P, H]`; None without leaves.
+  """
+  index = np.resize(np.arange(len(roots)), room.num_lanes)
+  return _searches[work_of_solving(stage, settings["leaf_values"])](
+    stage,
+    np.asarray(roots, np.int32)[index],
+    beliefs[index],
+    np.asarray(stops, np.int32)[index],
+    np.arange(room.num_lanes) < len(roots),
+    num_iterations,
+    params,
+    num_rows=room.num_rows,
+    **settings,
+  )
+
+
+def _own_reach(tree, policy, reach):
+  """Returns one subgame's own reach `[P, n, H]` under a policy `[n, H]`."""
+  problem = make_problem(tree, tree.prior)
+  levels = problem.split(policy)
+  return jnp.stack([join_levels(problem.own_reach(levels, p, reach[p])) for p in (0, 1)])
+
+
+_own_reaches = Programs(jax.vmap(_own_reach))
 
 
 def _leaf_beliefs(tree, beliefs, policy):
-  """Returns the PBS at each of one subgame's leaves under a policy, `[L, P, H]`."""
-  return beliefs_at_leaves(make_problem(tree, beliefs), policy)
-
-
-@functools.partial(
-  Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
-)
-def _search_start(
-  stage: SubgameTable, beliefs, algorithm, num_iterations, leaf_values, policy, params
-):
-  """Searches the start of the game once for all playthroughs."""
-  first = jnp.zeros(1, jnp.int32)
-  trees = dataclasses.replace(stage.trees_at(first), prior=beliefs[None])
-  features = stage.features_at(first, trees)
-  found = search_starts(trees, features, algorithm, num_iterations, leaf_values, params, policy)
-  return found.policies[0], found.believed[0]
+  """Returns the PBS at each of one subgame's leaves under a policy `[n, H]`: `[L, P, H]`."""
+  problem = make_problem(tree, beliefs)
+  return beliefs_at_leaves(problem, problem.split(policy))
 
 
 @Programs
@@ -459,42 +473,35 @@ def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array, believed: j
   """Plays policies `[M, n, H]` of the start."""
   tree = jax.tree.map(jnp.asarray, tree)
 
-  def follow(reach, *both):
-    played, known = (split_levels(tree, policy) for policy in both)
-    own = _own_reach(tree, tree.prior, played, reach.astype(tree.dtype))
+  def follow(reach, played, known):
+    own = _own_reach(tree, played, reach.astype(tree.dtype))
     return own, _leaf_beliefs(tree, tree.prior, known)
 
   return jax.vmap(follow)(jnp.asarray(reach), policies, believed)
 
 
 def _search_chunk(
-  agent: SearchingAgent, chunk: Frontier, stops, params, num_iterations, unsafe
-) -> tuple[SubgameTable, tuple]:
-  """Searches one chunk, as far as it is needed; returns what `_descend` needs of it."""
-  number = int(agent.stage_of(chunk.root[:1])[0])
+  agent: SearchingAgent, number: int, chunk: Frontier, stops, params, num_iterations, unsafe
+) -> tuple[np.ndarray, jax.Array | None]:
+  """Searches one chunk of a stage, as far as it is needed; returns own reach, PBSs at leaves."""
   stage, room = agent.tables.stages[number], agent.rooms[number]
-  size = len(chunk.node)
-  padding = np.zeros(room.num_lanes - size, int)
-  index = np.concatenate([np.arange(size), padding])
-  work = work_of_solving(stage.trees, agent.leaf_values)
   average = unsafe or (agent.average_last and not stage.depth_limited)
-  own, below = _searches[work](
+  trees, _, played, below = search_together(
     stage,
-    chunk.root[index],
-    chunk.beliefs[index].astype(agent.tree.dtype),
-    chunk.reach[index].astype(agent.tree.dtype),
-    np.concatenate([stops, padding]).astype(np.int32),
-    np.arange(room.num_lanes) < size,
+    room,
+    chunk.root,
+    chunk.beliefs.astype(agent.tree.dtype),
+    stops,
     num_iterations if average else 2 * (int(stops.max()) + 1),
     params,
     algorithm=agent.algorithm,
     leaf_values=agent.leaf_values,
     policy=agent.policy,
-    num_rows=room.num_rows,
     average=average,
-    decides=stage.decides,
   )
-  return stage, (np.asarray(own)[:size], below)
+  reach = np.resize(chunk.reach, (room.num_lanes, *chunk.reach.shape[1:]))
+  own = _own_reaches(trees, played, reach.astype(agent.tree.dtype))
+  return np.asarray(own)[: len(chunk.node)], below
 
 
 def _descend(
@@ -531,23 +538,17 @@ def _places(stage: SubgameTable, rows, nodes, children) -> np.ndarray:
   action = np.asarray(stage.trees.action)[rows]
   places = np.full(parent.shape, -1)
   places[:, 0] = nodes
-  every = np.arange(len(nodes))
   for i in range(1, parent.shape[1]):
-    exists = parent[:, i] >= 0
-    above = places[every, np.maximum(parent[:, i], 0)]
-    places[:, i] = np.where(exists, children[above, action[:, i]], -1)
+    above = places[np.arange(len(nodes)), parent[:, i]]
+    places[:, i] = np.where(parent[:, i] >= 0, children[above, action[:, i]], -1)
   return places
 
 
 def _accumulate(tree: PublicTree, own: np.ndarray, places: np.ndarray, sums: np.ndarray) -> None:
   """Adds the movers' own reach `[m, P, n, H]` to their edges of the whole tree."""
-  kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
-  row, column = np.nonzero(places[:, 1:] >= 0)
-  place = places[row, column + 1]
-  mover = kind[parent[place]]
-  decided = mover < CHANCE
-  row, column, place, mover = row[decided], column[decided], place[decided], mover[decided]
-  sums[place] += own[row, mover, column + 1]
+  mover = np.asarray(tree.kind)[np.asarray(tree.parent)[places]]
+  row, column = np.nonzero((places >= 0) & (mover < CHANCE) & (np.arange(places.shape[1]) > 0))
+  sums[places[row, column]] += own[row, mover[row, column], column]
 
 
 @Programs

@@ -20,6 +20,7 @@ from solvers.search.batch import Iterates, beliefs_at_leaves, sample_stop, searc
 from solvers.search.subgames import Roots, Stage
 from solvers.sweeps.levels import Levels, chance_reach
 from solvers.sweeps.problem import Problem, TreeProblem, choose, make_problem
+from solvers.xla import Programs
 
 
 class PolicyQuery(NamedTuple):
@@ -190,22 +191,28 @@ def sample_leaf(key: jax.Array, probabilities: jax.Array, play_on: float = 0.0) 
 
 
 def search_starts(
-  trees: PublicTree,
-  features: jax.Array | None,
+  stage: Stage,
+  roots: Roots,
   algorithm: Algorithm,
   num_iterations: int,
   leaf_values: LeafValues,
   params: Any,
   policy: SearchPolicy | None = None,
-) -> Iterates:
-  """Searches stacked subgames `[S]` from their priors and returns every iterate.
+  prior: jax.Array | None = None,
+) -> tuple[PublicTree, jax.Array | None, Iterates]:
+  """Searches subgames `[S]` from their priors; returns trees, `features_at`, and every iterate.
 
   Args:
-    trees, features: of the subgames, depth-limited; see `Stage.features_at`.
+    stage, roots: of the subgames, depth-limited.
     algorithm, num_iterations: of the search, static.
     leaf_values, params: a network and its parameters.
     policy: a policy network that searches start from, static; None for uniform.
+    prior: `[S, P, H]` instead of the subgames' own.
   """
+  trees = stage.trees_at(roots)
+  features = stage.features_at(roots, trees)
+  if prior is not None:
+    trees = dataclasses.replace(trees, prior=prior)
   size, initial = len(trees.prior), None
   if policy is not None:
     initial = policy.start(trees, features, trees.prior, params)
@@ -222,7 +229,12 @@ def search_starts(
     keep_iterates=size,
   )
   assert found.iterates is not None
-  return found.iterates
+  return trees, features, found.iterates
+
+
+searched_starts = Programs(
+  search_starts, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
+)
 
 
 def sample_starts(

@@ -24,6 +24,10 @@ def all_flops(deck):
   return np.array(list(itertools.combinations(range(deck.num_cards), 3)))
 
 
+def flops_of(deck):
+  return dealing.Dealing(deck, (), (3,))
+
+
 def test_the_whole_deck_has_1755_classes():
   cards, sizes = dealing.flop_classes(Deck())
   assert len(cards) == len(sizes) == 1_755
@@ -34,7 +38,7 @@ def test_the_whole_deck_has_1755_classes():
 
 def every_draw(deck, number):
   """Returns numbers that draw all classes with their suits renamed in each way."""
-  draw = jax.jit(jax.vmap(functools.partial(dealing.draw_flops, deck, number)))
+  draw = jax.jit(jax.vmap(functools.partial(dealing.draw_flops, flops_of(deck), number)))
   found = np.asarray(draw(jnp.arange(200))[0])
   _, first = np.unique(found, axis=0, return_index=True)
   assert len(first) == math.factorial(len(deck.suits))
@@ -47,7 +51,8 @@ def test_the_mean_over_renamed_suits_is_the_sum_over_all_flops(name, x64):
   values = np.random.default_rng(0).normal(size=(len(all_flops(deck)), 5))
   number = len(dealing.flop_classes(deck)[0])
   draws = [
-    tuple(map(np.asarray, dealing.draw_flops(deck, number, d))) for d in every_draw(deck, number)
+    tuple(map(np.asarray, dealing.draw_flops(flops_of(deck), number, d)))
+    for d in every_draw(deck, number)
   ]
   for sets, weights in draws:
     assert weights.sum() == len(values)
@@ -63,7 +68,7 @@ def test_fewer_flops_than_classes_are_unbiased():
   deck = Deck(*SMALL["12 cards, 3 suits"])
   number, draws = 7, 4_000
   values = np.random.default_rng(0).normal(size=len(all_flops(deck)))
-  draw = jax.jit(jax.vmap(functools.partial(dealing.draw_flops, deck, number)))
+  draw = jax.jit(jax.vmap(functools.partial(dealing.draw_flops, flops_of(deck), number)))
   sets, weights = draw(jnp.arange(draws))
   np.testing.assert_allclose(weights, len(values) / number, rtol=1e-6)
   sums = (values[sets] * np.asarray(weights)).sum(axis=1)

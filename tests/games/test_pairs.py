@@ -1,4 +1,4 @@
-"""Pairs of infostates: hole cards against tables of the same game, and games against trees."""
+"""Pairs of infostates: hole cards against tables of the same game."""
 
 import collections
 import dataclasses
@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 import games
-from games import pairs
 from games.pairs import DensePairs, HoleCards
-from tests.random_game import RandomGame
 from tests.sentences import sentence_of
 
 
@@ -86,23 +84,6 @@ def test_deals_come_as_often_as_the_prior_says(made, kind):
   assert (np.abs(found - joint) <= error).all()
   independent = np.outer(beliefs[0], beliefs[1])
   assert (np.abs(found - independent) > error).any()  # control: cards do block
-
-
-@pytest.mark.parametrize(
-  "make", [make_game, lambda: games.make("leduc_poker"), lambda: RandomGame(5)]
-)
-def test_a_tree_keeps_what_its_terminal_nodes_use(make):
-  game = make()
-  tree = games.build_public_tree(game)
-  known = pairs.of_tree(tree)
-  own, ends = game.pairs(), np.asarray(tree.state)[tree.terminal_nodes]
-  weights = [own.weight_table(i) for i in game.pair_index(ends)]
-  for place, (index, weight) in enumerate(zip(game.payoff_index(ends), weights)):
-    table = known.payoff_table(int(tree.payoff_index[place]))
-    np.testing.assert_allclose(table, own.payoff_table(index) * weight, rtol=1e-6)
-  columns = known.columns(tree.dealt if tree.hands is not None else np.zeros(0))
-  for name, value in columns.items():
-    np.testing.assert_array_equal(getattr(tree, name), value, err_msg=name)
 
 
 def test_hands_in_another_order_are_refused(made):

@@ -26,12 +26,9 @@ def make(donk, board="TsJhQsKh"):
 
 def bets_of_pot(game, states, history):
   """Returns the bets after a history as fractions of the pot; None where a player faces one."""
-  state = states[history]
-  if game.rules.may_fold(state[None])[0]:
-    return None
-  amounts = game.amounts(state[None])[0]
-  pot, paid = 2 * int(state[2]), int(state[2])
-  return [round((int(to) - paid) / pot, 2) for to in amounts if to >= 0]
+  turn, bets = game.rules.at(states[history]), game.bets_at(states[history]).values()
+  paid = turn.highest
+  return None if turn.may_fold else [round((to - paid) / (2 * paid), 2) for to in bets]
 
 
 def last_bettor(game, history):

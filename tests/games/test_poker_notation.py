@@ -63,9 +63,8 @@ def test_a_hand_named_again_has_the_later_weight_and_a_warning_says_so():
 @pytest.mark.parametrize(
   ("text", "count"),
   [
-    ("AA", 6), ("AKs", 4), ("AKo", 12), ("AK", 16), ("AhKd", 1), ("random", 1326), ("RANDOM", 1326),
-    ("A5s-A2s", 4 * 4), ("A2s-A5s", 4 * 4), ("K9-K7", 3 * 16), ("qq+ aks", 3 * 6 + 4),
-    ("QQ+;TT", 4 * 6), ("A♥K♦", 1), ("AhKd,AhKd,KdAh", 1), ("AK,AKs", 16), ("1010", 6),
+    ("random", 1326), ("RANDOM", 1326), ("A2s-A5s", 4 * 4), ("K9-K7", 3 * 16),
+    ("qq+ aks", 3 * 6 + 4), ("QQ+;TT", 4 * 6), ("A♥K♦", 1), ("AhKd,AhKd,KdAh", 1), ("1010", 6),
   ],
 )  # fmt: skip
 def test_counts_of_hands(text, count):

@@ -52,35 +52,17 @@ def trees_of(*made):
     return [games.build_public_tree(game) for game in made]
 
 
-def expand_policy(small, tree, policy, whole_tree):
-  """Returns a policy in the numbering of all hands; those not held take all moves equally often."""
-  parent = np.maximum(np.asarray(tree.parent), 0)
-  moves = np.bincount(parent[1:], minlength=tree.num_nodes)
-  chosen = (np.asarray(tree.kind)[parent] < games.CHANCE) & (np.asarray(tree.parent) >= 0)
-  equal = np.where(chosen, 1 / np.maximum(moves[parent], 1), 1.0)
-  expanded = np.repeat(equal[:, None], whole_tree.num_infostates, axis=1)
-  expanded[:, small.kept] = policy
-  return expanded
-
-
-def expand_values(small, values):
-  expanded = np.zeros((2, small.ranges.shape[1]))
-  expanded[:, small.kept] = values
-  return expanded
-
-
 def differences(spot, ranges):
   """Returns how far the policies and values of held hands are from the whole game's."""
   game, beliefs = spot
   small = game.only(ranges)
   whole_tree, tree = trees_of(game, small)
   whole, compact = solve(whole_tree, beliefs), solve(tree, None)
-  held = ranges > 0
-  expanded = expand_policy(small, tree, compact.average_policy, whole_tree)
+  held = (ranges > 0)[:, small.kept]
   mover = np.asarray(whole_tree.kind)[np.maximum(whole_tree.parent, 0)]
-  own = held[np.minimum(mover, 1)]
-  apart = np.abs(expanded - whole.average_policy)[own & (mover < 2)[:, None]]
-  values = np.abs(expand_values(small, compact.root_values) - whole.root_values)[held]
+  own = held[np.minimum(mover, 1)] & (mover < 2)[:, None]
+  apart = np.abs(compact.average_policy - whole.average_policy[:, small.kept])[own]
+  values = np.abs(compact.root_values - whole.root_values[:, small.kept])[held]
   return apart.max(), values.max() / 1_000
 
 

@@ -12,20 +12,8 @@ import pytest
 import games
 from games.testing import check_game, check_public_tree, check_rules, enumerate_histories
 from tests import harness
-from tests.random_game import RandomGame
+from tests.games.test_games import SMALL
 from tests.sentences import sentence_of
-
-
-@pytest.mark.parametrize(
-  ("num_dice", "num_faces", "num_nodes"),
-  [(1, 4, 511), (1, 5, 2_047), (1, 6, 8_191), (2, 3, 8_191)],
-)
-def test_liars_dice_has_one_node_for_every_sequence_of_bids(num_dice, num_faces, num_nodes):
-  game = games.make("liars_dice", num_dice=num_dice, num_faces=num_faces)
-  tree = games.build_public_tree(game)
-  num_bids = 2 * num_dice * num_faces
-  assert tree.num_nodes == num_nodes == 2**num_bids + 2**num_bids - 1  # called or not
-  assert tree.num_infostates == num_faces**num_dice
 
 
 def change(name, where, to):
@@ -125,6 +113,12 @@ class Endless(games.KuhnPoker):
     return (states * 7 + actions[:, None]) % 10_007
 
 
+MADE = (
+  "kuhn", "leduc", "liars_dice_1x3f", "rock_paper_scissors", "small_holdem", "turn_endgame_holdem",
+  "random_5",
+)  # fmt: skip
+
+
 def nodes_of(game, **options):
   """Returns how many nodes the count says that a tree has."""
   sentence = sentence_of(games.build_public_tree, game, max_bytes=1, **options)
@@ -132,24 +126,17 @@ def nodes_of(game, **options):
 
 
 @pytest.mark.parametrize("depth", [None, 1, 3, "stage"])
-@pytest.mark.parametrize(
-  "make",
-  [
-    lambda: games.make("leduc_poker"),
-    lambda: games.make("liars_dice", num_dice=2, num_faces=2),
-    lambda: games.make("small_holdem", ranks="QKA", suits="sh", stack=300),
-    lambda: games.make("rock_paper_scissors"),
-    lambda: RandomGame(5),
-  ],
-)
-def test_the_count_is_that_of_the_tree(make, depth):
-  tree = games.build_public_tree(make(), depth=depth)
-  assert nodes_of(make(), depth=depth) == tree.num_nodes
+@pytest.mark.parametrize("name", MADE)
+def test_the_count_is_that_of_the_tree(name, depth):
+  game = SMALL[name]()
+  assert nodes_of(game, depth=depth) == games.build_public_tree(game, depth=depth).num_nodes
 
 
 def test_a_tree_that_is_too_large_is_told_at_once():
-  game = games.make("liars_dice", num_dice=3, num_faces=6)
-  assert nodes_of(game) == 2**37 - 1  # as many as sets of bids, and a call after each but the first
+  for dice, faces in ((1, 4), (1, 5), (1, 6), (2, 3), (3, 6)):
+    game = games.make("liars_dice", num_dice=dice, num_faces=faces)
+    # As many as sets of bids, and a call after each but the first.
+    assert nodes_of(game) == 2 ** (2 * dice * faces + 1) - 1
   start = time.monotonic()
   sentence = sentence_of(games.build_public_tree, game)
   assert "public tree of 137438953471 nodes" in sentence
@@ -164,17 +151,6 @@ def test_a_game_without_end_is_refused():
     assert games.build_public_tree(Endless(branches), depth=1).num_nodes == 1 + branches
 
 
-MADE = {
-  "kuhn": lambda: games.make("kuhn_poker"),
-  "leduc": lambda: games.make("leduc_poker"),
-  "liars_dice": lambda: games.make("liars_dice", num_dice=1, num_faces=3),
-  "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
-  "small_holdem": lambda: games.make("small_holdem", ranks="QKA", suits="sh", stack=300),
-  "turn_endgame_holdem": lambda: games.make("turn_endgame_holdem"),
-  "random_game": lambda: RandomGame(5),
-}
-
-
 def assert_same_trees(game, tabulated, **options):
   expected = games.build_public_tree(game, **options)
   tree = games.build_public_tree(tabulated, **options)
@@ -186,7 +162,7 @@ def assert_same_trees(game, tabulated, **options):
 
 @pytest.mark.parametrize("name", MADE)
 def test_trees_are_those_of_the_game(name):
-  game = MADE[name]()
+  game = SMALL[name]()
   tabulated = games.tabulate(game)
   assert_same_trees(game, tabulated)
   assert_same_trees(game, tabulated, depth="stage")
@@ -199,7 +175,7 @@ def test_trees_are_those_of_the_game(name):
   ("table", "place"), [("actor", 1), ("info.child", 1), ("payoff_index", -1), ("probability", 0)]
 )
 def test_control_a_wrong_table_shows(table, place):
-  game = MADE["leduc"]()
+  game = SMALL["leduc"]()
   tabulated = games.tabulate(game)
   values = operator.attrgetter(table)(tabulated.tables)
   values.flat[np.flatnonzero(values > 0)[place]] -= 1

@@ -56,10 +56,11 @@ PLAYED = {
 }
 
 
-# Those left to the slow tier are of classes that others here are of, too.
+# Those left to the slow tier are of classes that others here are of, or `check_game` plays whole.
 REPEATED = (
-  "two rounds to come", "a bet added", "nearly all chips", "small_holdem",
-  "river_endgame_holdem", "every hand", "small_holdem_4_rounds",
+  "two rounds to come", "a bet added", "nearly all chips", "small_holdem", "river_endgame_holdem",
+  "every hand", "small_holdem_4_rounds", "kuhn_poker", "coin_toss", "matrix_game", "leduc_poker",
+  "rock_paper_scissors", "connect_four", "go",
 )  # fmt: skip
 
 

@@ -20,14 +20,9 @@ def make(city, rounds, **parameters):
   return games.make("scotland_yard", map_name=city, rounds=rounds, **parameters)
 
 
-def on_stations(city, rounds, **wrong):
-  edges = [edge[:2] for edge in city.edges]
-  return referee.grow(edges, city.mister_x, city.detectives, rounds, **wrong)
-
-
 def both(case):
   """Returns the game, its tree, the referee's, and pairs of equal nodes of the two."""
-  game, root = make(*CASES[case]), on_stations(*CASES[case])
+  game, root = make(*CASES[case]), referee.grow(*CASES[case])
   tree = games.build_public_tree(game)
   child, pairs, pending = children_of(tree), [], [(0, root)]
   actions = range(game.num_actions)
@@ -97,7 +92,7 @@ def test_the_trees_are_as_large_as_those_counted_by_hand(city, rounds, seen, stu
   assert (ends & (names == "caught")).sum() == (tree.kind == games.CHANCE).sum() == looked
   # One who loses with "no move" is Mr. X; detectives who stay go on.
   assert (ends & (names == "no move") & (tree.kind[tree.parent] == 0)).sum() == stuck
-  assert tree.num_nodes == seen + stuck + 2 * looked == on_stations(city, rounds).count()
+  assert tree.num_nodes == seen + stuck + 2 * looked == referee.grow(city, rounds).count()
   assert tree.possible[:, 0].sum(axis=1).max() == paths
 
 
@@ -121,9 +116,9 @@ def test_paths_and_stations_have_one_value(case, x64):
 
 
 def test_control_a_mister_x_who_may_enter_detectives_stations_is_worth_more():
-  assert referee.game_value(on_stations(NEAR, 3)) == pytest.approx(0, abs=1e-6)
-  assert referee.game_value(on_stations(NEAR, 3, ghost=True)) == pytest.approx(1, abs=1e-6)
-  assert referee.game_value(on_stations(GLASSES, 4)) == pytest.approx(0.6, abs=1e-6)
+  assert referee.game_value(referee.grow(NEAR, 3)) == pytest.approx(0, abs=1e-6)
+  assert referee.game_value(referee.grow(NEAR, 3, ghost=True)) == pytest.approx(1, abs=1e-6)
+  assert referee.game_value(referee.grow(GLASSES, 4)) == pytest.approx(0.6, abs=1e-6)
 
 
 def names(game, history):
@@ -149,4 +144,4 @@ def test_double_moves():
   assert names(game, again) == ["to 2"]
   assert "double moves: 0" in game.situation(again)
   assert names(game, (*again, action(game, "to 2"))) == ["to 3"]  # a detective's; there is no third
-  assert "twice in a row, 1 times" in game.explain()
+  assert "twice in a row, 1 times" in game.text

@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 
 import games
-import solvers
 from games import PADDING
 from games.poker import betting
 from games.template import fill
-from solvers.search.batch import search_batch
-from solvers.search.subgames import TemplateSubgames, find_subgames, stack_stages
+from solvers.search.subgames import TemplateSubgames, find_subgames
 from solvers.search.subgames import after as after_leaf
-from solvers.sweeps.levels import join_levels
 from tests import harness
-from tests.own_games import Hedge, by_path, own_game, own_state, own_tree, some_leaf_values
+from tests.own_games import by_path, own_game, own_state, own_tree
 from tests.sentences import refused
 
 WALKS = 6  # hands followed through each game
@@ -151,48 +148,11 @@ def test_filled_templates_are_the_builders_trees(name, x64):
   )  # what is legal differs from hand to hand
 
 
-# Searches. Regret matching would not do: between moves that are worth the same rounding decides.
-
-ITERATIONS = 32
-SMOOTH = solvers.CFR(Hedge(0.01))
-
-
-@functools.partial(jax.jit, static_argnames=("leaf_values", "num_rows"))
-def search(trees, beliefs, *, leaf_values=None, num_rows=1):
-  return search_batch(
-    trees, beliefs, jnp.zeros(len(beliefs), int), ITERATIONS,
-    algorithm=SMOOTH, leaf_values=leaf_values, params=None, num_rows=num_rows,
-  )  # fmt: skip
-
-
-def some_beliefs(prior, seed=0):
-  weights = np.random.default_rng(seed).exponential(size=prior.shape) * (np.asarray(prior) > 0)
-  return jnp.asarray(weights / weights.sum(axis=-1, keepdims=True))
-
-
-def check_policies(game, ours, theirs):
-  """Compares average policies of trees, given as pairs of a tree and `[N, H]`; returns errors."""
-  (tree, policy), (referee, expected) = ours, theirs
-  here, there = (by_path(t, game.burn, before_burn=True) for t in (tree, referee))
-  assert here.keys() == there.keys()
-  kind = np.asarray(tree.kind)
-  decided = [
-    path for path, node in here.items()
-    if path and kind[np.asarray(tree.parent)[node]] < games.CHANCE
-  ]  # fmt: skip
-  live = np.asarray(tree.possible)[0, 0]
-  return max(
-    (np.abs(policy[here[path]] - expected[there[path]])[live].max() for path in decided),
-    default=0.0,
-  )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["turn", "two rounds"])
-def test_searches_and_successors_are_those_of_tables(name, x64):
+def test_successors_are_those_of_tables(name, x64):
   game = make(name)
   found = find_subgames(game, depth="stage")
-  tables = stack_stages(game, found, by_stage=True)
   templates = TemplateSubgames(game.templates())
   entry_of = {state.astype(int).tobytes(): entry for entry, state in enumerate(found.states)}
   numbers = np.asarray(templates.rules.number_of(jnp.asarray(np.stack(found.states))))
@@ -203,23 +163,11 @@ def test_searches_and_successors_are_those_of_tables(name, x64):
     entries = np.flatnonzero(numbers == number)[-3:]
     states = jnp.asarray(np.stack([found.states[e] for e in entries]), jnp.int32)
     assert np.asarray(stage.holds(states)).all()
-    (table,) = (t for t in tables.stages if t.row_of[entries[0]] >= 0)
-    (filled, live), trees = tree_of(stage, states), table.trees_at(jnp.asarray(entries))
-    beliefs = some_beliefs(filled.prior, seed=number)
-    ask = dict(leaf_values=some_leaf_values, num_rows=len(entries) * max(stage.num_leaves, 1))
-    ours = search(filled, beliefs, **ask if filled.depth_limited else {})
-    theirs = search(trees, beliefs, **ask if trees.depth_limited else {})
-    np.testing.assert_allclose(ours.root_values, theirs.root_values, atol=1e-10)
-    policies = [
-      np.asarray(jax.vmap(join_levels)(result.average_policy)) for result in (ours, theirs)
-    ]
+    filled, live = tree_of(stage, states)
     for row, entry in enumerate(entries):
-      one, other = row_of(filled, row), found.trees[entry]
-      pairs = (one, policies[0][row]), (row_of(trees, row), policies[1][row])
-      assert check_policies(game, *pairs) < 1e-10
-      # What follows a leaf is what follows it in the table.
-      at = by_path(other, game.burn)
-      nodes = {node: leaf for leaf, node in enumerate(np.asarray(other.leaf_nodes).tolist())}
+      at = by_path(found.trees[entry], game.burn)
+      nodes = {node: leaf for leaf, node in enumerate(found.trees[entry].leaf_nodes.tolist())}
+      one, alone = row_of(filled, row), jax.tree.map(lambda x, row=row: x[row : row + 1], filled)
       paths = [
         (path, leaf)
         for path, node in by_path(one, game.burn).items()
@@ -227,7 +175,7 @@ def test_searches_and_successors_are_those_of_tables(name, x64):
       ]
       assert len(paths) == len(nodes) == live[row]
       for path, leaf in paths:
-        after = np.asarray(follow(stage, states[row][None], jnp.array([leaf])))[0]
+        after = np.asarray(follow(stage, states[row][None], alone, jnp.array([leaf])))[0]
         follows = entry_of[after.astype(int).tobytes()]
         assert follows == found.successors[entry][nodes[at[path]]]
 

@@ -11,8 +11,8 @@ import pytest
 import games
 import solvers
 from rebel_jax.agents.agent import Agent, Searcher, prepare
-from rebel_jax.agents.dealer import Dealer, Move
-from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
+from rebel_jax.agents.dealer import Dealer
+from rebel_jax.agents.match import PlayedGame, PolicyPlayer, play_match, summarise
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config import ConfigError
 from rebel_jax.networks.value import NetworkLeafValues
@@ -22,7 +22,7 @@ from solvers.search import find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
 from tests.sentences import sentence_of
 from tests.tiny import TINY
-from tests.trees import uniform_policy
+from tests.trees import mover, uniform_policy
 
 GAMES = {
   "kuhn_poker": {"depth": 1},
@@ -67,11 +67,10 @@ def searcher(name) -> Searcher:
 
 def exact(tree, ours, theirs) -> float:
   """Returns what policy `ours` wins a game against `theirs`, both seats equally often."""
-  kind = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
   marginals = np.asarray(solvers.root_marginals(tree, jnp.asarray(tree.prior)))
   total = 0.0
   for seat in (0, 1):
-    mixed = np.where((kind == seat)[:, None], ours, theirs)
+    mixed = np.where((mover(tree) == seat)[:, None], ours, theirs)
     values = solvers.expected_values(tree, jnp.asarray(mixed, tree.dtype))
     total += float((marginals * np.asarray(values)).sum(axis=1)[seat]) / 2
   return total
@@ -82,8 +81,7 @@ def test_an_agent_plays_the_searching_policy(name):
   tree, policy = searching(name)
   game = untrained(name).config.make_game()
   best = [solvers.best_response(tree, policy, player=p)[1] for p in (0, 1)]
-  kind = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
-  opponent = np.where((kind == 0)[:, None], best[0], best[1])
+  opponent = np.where((mover(tree) == 0)[:, None], best[0], best[1])
   result = play_match(
     game,
     lambda seed: Agent(searcher(name), seed=seed),
@@ -141,16 +139,10 @@ def test_an_agent_of_a_network_of_nan_is_refused():
 
 
 def test_a_game_that_nobody_wins_is_worth_zero_and_not_less_than_zero():
-  result = play_match(games.TicTacToe(), by_turns, by_turns, num_games=4)
+  dealer = Dealer(games.TicTacToe())
+  dealer.state = np.array([1, 2, 1, 1, 2, 2, 2, 1, 1])
+  result = summarise([(seat, PlayedGame(seat, dealer, [], None).payoff) for seat in (0, 1) * 2])
   assert str(result).startswith("+0.0000 ± 0.0000 a game over 4 games (seat 0: +0.0000, seat 1: +")
-
-
-def by_turns(seed):
-  """Returns a player who fills the board so that nobody has a line."""
-  player = UniformPlayer(games.TicTacToe())
-  order = [0, 1, 2, 4, 3, 5, 7, 6, 8]
-  player.act = lambda: Move(next(x for x in order if not player._state[x]), 0)
-  return player
 
 
 def test_mistakes_are_named():
@@ -158,47 +150,3 @@ def test_mistakes_are_named():
   agent.start(1, 0)
   assert "player=1 is not to move here, player 0 is" in sentence_of(agent.act)
   assert "action=9 is not legal here" in sentence_of(agent.observe, 9)
-
-
-@pytest.mark.parametrize(("algorithm", "same"), [("linear_cfr", True), ("linear_cfr_avg", False)])
-def test_searches_go_on_from_the_beliefs_that_the_algorithm_asks_for(algorithm, same):
-  searcher = Searcher(untrained("kuhn_poker"), iterations=64, algorithm=algorithm)
-  (search,) = searcher.search([0], np.asarray(searcher.game.prior())[None])
-  here = search.tree.leaf_actor != games.PADDING
-  of_iterate = search.beliefs[search.tree.leaf_nodes][here]
-  assert np.allclose(search.leaf_beliefs[here], of_iterate, atol=1e-6) == same
-  np.testing.assert_allclose(search.leaf_beliefs[here].sum(axis=-1), 1.0, atol=1e-5)
-
-
-def test_one_play_of_a_table_is_one_play_of_its_game():
-  """Leduc poker in tables, move by move; deals are as often what they should be."""
-  game = games.make("leduc_poker")
-  tree = games.build_public_tree(game)
-  table, rng = games.tabulate(game, tree), np.random.default_rng(0)
-  dealt = np.zeros((2, game.num_infostates, game.num_infostates))
-  for number in range(300):
-    dealers = Dealer(table), Dealer(game)
-    for count, dealer in zip(dealt, dealers):
-      dealer.deal(rng)
-      count[tuple(dealer.infostates)] += 1 / 300
-    if number >= 6:
-      continue
-    dealers[0].infostates = list(dealers[1].infostates)
-    while not dealers[1].is_over():
-      assert dealers[0].actor == dealers[1].actor
-      assert dealers[0].legal_actions() == dealers[1].legal_actions()
-      if dealers[1].actor == games.CHANCE:
-        move = Move(dealers[number % 2].sample_chance(rng), -1)
-      else:
-        assert dealers[0].legal_moves() == dealers[1].legal_moves()
-        moves = dealers[1].legal_moves()
-        move = moves[rng.integers(len(moves))]
-      names = {x.game.describe(x.history, move.action) for x in dealers}
-      assert len(names) == 1
-      for dealer in dealers:
-        dealer.apply(move, rng)
-    assert dealers[0].payoff() == pytest.approx(dealers[1].payoff(), rel=1e-6)
-  assert np.abs(dealt[0] - dealt[1]).max() < 0.09
-  assert not np.diag(dealt[0]).any()  # the same card twice
-  assert dealt[0].max() < 0.09
-  assert "action=99 is not legal" in sentence_of(Dealer(table).apply, Move(99, 0), rng)

@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.training import chain_play, loop
+from rebel_jax.training import chain_play
 from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.chain import Found
 from solvers.growing.gt_cfr import Asked
@@ -27,21 +27,20 @@ def kuhn_by_rules(monkeypatch):
   monkeypatch.setattr(games.KuhnPoker, "written", False)
 
 
-def searched_for_nothing(ground, about, keys, active, *, how, rounds, params):
-  """Returns uniform policies, questions about the decisions themselves, and beliefs for values."""
-  del active, how, rounds, params
-  number, beliefs = len(keys), about.start.beliefs
+def found_without_search(ground, about, policy, values):
+  """Returns what searches may have come to, with questions about the decisions themselves."""
+  zeros = jnp.zeros(len(values), jnp.int32)
+  left = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(values), *x.shape)), ground.nothing())
+  left = left._replace(current=zeros, here=about.here)
+  asked = Asked(about.here, about.start.beliefs, zeros + 1)
+  return Found(policy, values, values, jnp.ones_like(values), left, asked)
+
+
+def searched_for_nothing(ground, about, *_, **__):
+  """Returns uniform policies, and beliefs for values."""
   moves = ground.rules.moves_of(*about.here).action >= 0
-  left = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), ground.nothing())
-  zeros = jnp.zeros(number, jnp.int32)
-  return Found(
-    policy=moves / jnp.maximum(moves.sum(axis=1, keepdims=True), 1),
-    values=beliefs,
-    root_values=beliefs,
-    root_mass=jnp.ones_like(beliefs),
-    left=left._replace(current=zeros, here=about.here),
-    asked=Asked(about.here, beliefs, zeros + 1),
-  )
+  policy = moves / jnp.maximum(moves.sum(axis=1, keepdims=True), 1)
+  return found_without_search(ground, about, policy, about.start.beliefs)
 
 
 @pytest.mark.parametrize("solves", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -101,32 +100,3 @@ def solved_worth(node, beliefs):
     beliefs=beliefs,
   )
   return (np.asarray(exact.root_values) * beliefs).sum(axis=1)
-
-
-def test_games_and_questions_are_dealt_out_anew():
-  before, after = 4, 2
-  setup = make_setup(TINY)
-  play = setup.trainer.self_play
-  lanes = jax.eval_shape(lambda key: play.init(setup.table, key), jax.random.key(0))
-  rng = np.random.default_rng(0)
-
-  def fill(x):
-    size = (before, x.shape[0] // before, *x.shape[1:]) if x.ndim else (before,)
-    return rng.integers(0, 100, size).astype(x.dtype)
-
-  full = jax.tree.map(fill, lanes)
-  capacity = full.waiting.examples.beliefs.shape[1]
-  full = full._replace(
-    waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
-    taken=np.full(before, capacity, np.int32),
-  )
-  dealt = loop.redistribute_lanes(full, after)
-  assert dealt.moves.shape == (after, 16 // after)
-  for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
-    np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))
-  pairs = [
-    {(int(m), int(s)) for m, s in zip(x.moves.ravel(), x.standing.here.state.ravel())}
-    for x in (full, dealt)
-  ]
-  assert pairs[0] == pairs[1]
-  assert dealt.waiting.added.sum() == 3 * before

@@ -4,14 +4,14 @@ import dataclasses
 import json
 import typing
 from pathlib import Path
-from typing import Annotated
 
 import pytest
 
 from rebel_jax import evaluate, play
 from rebel_jax.config.allowed import Allowed
-from rebel_jax.config.config import REBEL, Config, GrowingSearch, PerfectSearch
+from rebel_jax.config.config import KINDS, REBEL, Config, GrowingSearch, PerfectSearch
 from rebel_jax.config.presets import PRESETS, get_preset, paper_exploitability
+from rebel_jax.runs.folders import RunOptions
 from rebel_jax.train import Command
 from rebel_jax.training.setup import make_setup, make_subgames
 from tests.sentences import refused
@@ -78,25 +78,16 @@ def test_paper_presets_hold_appendix_e():
   assert paper_exploitability(TINY) is None
 
 
-@pytest.mark.parametrize("cls", [Config, Command, evaluate.Options, play.Options])
+GROUPS = [type(x) for x in vars(Config()).values() if dataclasses.is_dataclass(x)]
+COMMANDS = (Command, RunOptions, evaluate.Options, play.Options)
+
+
+@pytest.mark.parametrize("cls", [*dict.fromkeys([Config, *KINDS, *GROUPS, *COMMANDS])])
 def test_every_setting_says_what_is_allowed(cls):
-  assert all(is_checked(hint) for _, hint in leaves(cls))
-
-
-def leaves(cls):
-  """Returns the settings of a dataclass, those of its groups too, with their annotations."""
-  found = []
   hints = typing.get_type_hints(cls, include_extras=True)
-  for name, hint in ((field.name, hints[field.name]) for field in dataclasses.fields(cls)):
-    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
-    kinds = typing.get_args(bare) or (bare,)
-    groups_of = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
-    found += [leaf for kind in groups_of for leaf in leaves(kind)] or [(name, hint)]
-  return found
-
-
-def is_checked(hint) -> bool:
-  return hint is bool or any(isinstance(x, Allowed) for x in typing.get_args(hint))
+  for hint in (hints[field.name] for field in dataclasses.fields(cls)):
+    kinds = (hint, *typing.get_args(hint))
+    assert hint is bool or any(isinstance(x, Allowed) or dataclasses.is_dataclass(x) for x in kinds)
 
 
 # As runs of an earlier version saved them: groups, and settings that are gone, at their defaults.

@@ -22,8 +22,6 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError, DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator
-from rebel_jax.runs.folders import RunOptions
-from rebel_jax.runs.run import train
 from rebel_jax.training import deep_cfr
 from rebel_jax.training import replay as replays
 from rebel_jax.training.deep_cfr import (
@@ -88,8 +86,8 @@ class Infostates:
     lines = table.lines
     self.factors = np.random.default_rng(0).integers(2**31, size=lines.shape[1], dtype=np.int32)
     self.marks = (lines + 2) @ self.factors
-    nodes = jnp.arange(len(lines), dtype=jnp.int32)[:, None]
-    self.held = np.argsort(np.asarray(table.inputs(nodes, lines)[2]), axis=1)
+    nodes = np.arange(len(lines), dtype=np.int32)[:, None]
+    self.held = np.argsort(jax.jit(table.inputs)(nodes, lines)[2], axis=1)
 
   def of(self, examples):
     marks = (examples.history + 2) @ self.factors
@@ -107,7 +105,7 @@ class Tables(DeepTrainer):
     # Without regret uniform, as the solver is.
     return jnp.maximum(params["params"]["table"][states[:, 0]], 0.0)
 
-  def learn(self, target, learned, replay, key):
+  def learn(self, target, learned, replay, key, turns):
     kept, (*shape, h) = replay.examples, learned[0]["params"]["table"].shape
     place = self.infostates.of(kept)
     sums = jnp.zeros((shape[0] * h, shape[1])).at[place].add(kept.weight[:, None] * kept.numbers)
@@ -130,11 +128,15 @@ def tables(game, iterations, play=Everything(1, 1_000), **settings):
   state, _ = trainer.run(setup.table, state, iterations, setup.mesh)
   measure = AverageEvaluator(config, table=setup.table)
   average = state.params["average"]["params"]["table"]
-  measure.rows = lambda params, nodes, _: matched(average[nodes[:, 0]], setup.table.legal(nodes))
+  measure.rows = jax.jit(
+    lambda params, nodes, _: matched(average[nodes[:, 0]], setup.table.legal(nodes))
+  )
   return tree, measure.policy(state.params)
 
 
-@pytest.mark.parametrize("game", ["rock_paper_scissors", "leduc_poker"])
+@pytest.mark.parametrize(
+  "game", ["rock_paper_scissors", pytest.param("leduc_poker", marks=pytest.mark.slow)]
+)
 def test_with_tables_it_is_linear_cfr(game):
   """By all deals and moves, at every infostate: the average policy, and so every one before."""
   with jax.enable_x64(True):
@@ -161,14 +163,15 @@ def test_traversals_are_fair():
   setup = make_setup(TINY.replace(game="leduc_poker"), 1)
   table, infostates = setup.table, Infostates(setup.table)
   shape = table.tree.num_nodes, table.tree.num_infostates
-  shares = jax.random.dirichlet(jax.random.key(1), jnp.ones(3), shape).swapaxes(1, 2)
+  shares = jnp.asarray(np.random.default_rng(1).dirichlet(np.ones(3), shape).swapaxes(1, 2))
 
   def policy(states, history):
     weights = jnp.where(table.legal(states), shares[states[:, 0]], 0.0)
     return weights / jnp.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
 
-  def sums(play, player):
-    found = jax.jit(lambda key: play.samples(table, policy, player, key))(jax.random.key(2))
+  @functools.partial(jax.jit, static_argnums=(0, 1))
+  def sums(play, player, key):
+    found = play.samples(table, policy, player, key)
     rows = (
       (x.weight[:, None] * jnp.column_stack([x.numbers, jnp.ones(len(x.weight))]), x) for x in found
     )
@@ -176,8 +179,8 @@ def test_traversals_are_fair():
     return [zeros.at[infostates.of(x)].add(w) / play.number for w, x in rows]
 
   for player in (0, 1):
-    exact = sums(Everything(1, 1_000), player)
-    for some, all_ in zip(sums(Traversals(2_000, 4_000), player), exact):
+    exact = sums(Everything(1, 1_000), player, jax.random.key(2))
+    for some, all_ in zip(sums(Traversals(2_000, 4_000), player, jax.random.key(2)), exact):
       np.testing.assert_allclose(some, all_, atol=0.03)
     assert np.abs(exact[0]).max() > 0.1
 
@@ -248,17 +251,9 @@ def test_a_memory_keeps_each_item_equally_often(add):
   assert (stats.chi2.sf(squares, 29) > 0.001) == (add == "add_evenly"), squares
 
 
-def test_a_run_learns_goes_on_bit_by_bit_and_is_measured(tmp_path, capsys):
+def test_a_run_learns_and_is_measured(capsys):
   whole = trained("deep", TINY)
-  options = RunOptions(output_dir=str(tmp_path))
-  train(TINY, options, stop=lambda step: True)
-  assert rows(tmp_path)[-1]["step"] == 2
-  stopped = rebel_jax.load(tmp_path).params
-  train(TINY, dataclasses.replace(options, resume=True))
-  policies = [rebel_jax.load(folder) for folder in (whole, tmp_path)]
-  jax.tree.map(np.testing.assert_array_equal, *(x.params for x in policies))
-  with pytest.raises(AssertionError):  # control: there was more to learn
-    jax.tree.map(np.testing.assert_array_equal, stopped, policies[0].params)
+  trained_policy = rebel_jax.load(whole)
   last = rows(whole)[-1]
   assert (last["step"], last["examples"], last["gradient_steps"]) == (8, 128, 160)
   first = json.loads((whole / "metrics.jsonl").read_text().splitlines()[0])
@@ -267,12 +262,12 @@ def test_a_run_learns_goes_on_bit_by_bit_and_is_measured(tmp_path, capsys):
   found = json.loads(capsys.readouterr().out)
   assert found["exploitability"] == pytest.approx(last["exploitability"], abs=1e-6)
   pyspiel = pytest.importorskip("pyspiel")
-  measure, game = AverageEvaluator(policies[0].config), games.make("kuhn_poker")
-  policy = measure.policy(policies[0].params)
+  measure, game = AverageEvaluator(trained_policy.config), games.make("kuhn_poker")
+  policy = measure.policy(trained_policy.params)
   theirs = open_spiel.to_tabular_policy(game, measure.tree, policy)
   told = pyspiel.exploitability(open_spiel.load_game(game), theirs)
   assert told == pytest.approx(found["exploitability"], abs=1e-6)
-  agent = make_agent(policies[0])
+  agent = make_agent(trained_policy)
   agent.start(1, 2)
   agent.observe(1)
   moves = {move.action: chance for move, chance in agent.choices().items()}

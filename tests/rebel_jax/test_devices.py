@@ -22,7 +22,7 @@ from rebel_jax.config.presets import get_preset
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value import Examples
 from rebel_jax.training.loop import DEVICES, make_mesh
-from tests.tiny import TINY
+from tests.tiny import TINY, stepped
 
 adam = get_preset("kuhn_poker").replace(optimizer="adam", learning_rate=1e-3, belief_roots=0)
 (target,) = make_setup(adam).trainer.targets
@@ -44,9 +44,7 @@ def distance(count, axis):
   return max(jax.tree.leaves(apart))
 
 # Each of two devices plays its own games; what is learned is the same on both.
-setup = make_setup(TINY, 2)
-state = setup.trainer.init(setup.table, 0, setup.mesh)
-state, _ = setup.trainer.run(setup.table, state, 4, setup.mesh)
+_, state, _ = stepped(TINY, 4, devices=2)
 weights = next(x for x in jax.tree.leaves(state.params) if x.ndim == 2)
 one, other = (np.asarray(shard.data) for shard in weights.addressable_shards)
 played = np.asarray(state.replay["value"].examples.beliefs)[:, :16]
@@ -180,16 +178,13 @@ _SELF_PLAY = """
 import json
 import jax, numpy as np
 from rebel_jax.config.presets import get_preset
-from rebel_jax.training.setup import make_setup
-from tests.tiny import TINY_GROWING
+from tests.tiny import TINY_GROWING, stepped
 
 small = dict(lanes=8, iterations=4, width=16, hidden_layers=1, batch_size=8, buffer_size=512)
 endgame = get_preset("small_turn_endgame_holdem").replace(**small)
 found = []
 for config in (TINY_GROWING.replace(simulations=4), endgame):
-  setup = make_setup(config)
-  state = setup.trainer.init(setup.table, 0, setup.mesh)
-  state, report = setup.trainer.run(setup.table, state, 4, setup.mesh)
+  setup, state, _ = stepped(config, 4)
   shards = [x.addressable_shards for x in jax.tree.leaves(state.params)]
   alike = all((np.asarray(x.data) == np.asarray(own[0].data)).all() for own in shards for x in own)
   found.append([setup.mesh.devices.size, alike, int(state.solves)])

@@ -297,7 +297,8 @@ def test_exit_codes(ends, code, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("kind", ["fifo", "link"])
 @pytest.mark.parametrize(
-  "name", [".lock", "config.json", "metrics.jsonl", "checkpoints", "exploitability.png"]
+  "name",
+  [".lock", "config.json", "metrics.jsonl", "metrics.csv", "checkpoints", "exploitability.png"],
 )
 @pytest.mark.parametrize("resume", [False, True])
 def test_runs_hold_plain_files_and_folders_alone(copy, tmp_path, name, resume, kind):

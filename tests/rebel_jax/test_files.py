@@ -9,7 +9,6 @@ import pytest
 
 from rebel_jax.checkpoints import files
 from rebel_jax.config.config import ConfigError
-from rebel_jax.runs.metrics import csv_file
 
 ARRAYS = {"a": np.arange(12, dtype=np.float32).reshape(3, 4), "n": np.array(7)}
 SHAPES = {"a": ((3, 4), "f"), "n": ((), "iu")}
@@ -137,12 +136,3 @@ def test_pictures_replace_pictures_of_their_kind(tmp_path):
     files.check_picture("picture", tmp_path / "grid.svg")
     assert not (tmp_path / "grid.svg").exists()
   assert (tmp_path / "notes.png").read_text() == "precious"
-
-
-@pytest.mark.parametrize("kind", ["link", "fifo"])
-def test_a_table_of_metrics_follows_no_link_and_waits_for_no_reader(kind, tmp_path):
-  path, elsewhere = tmp_path / "metrics.csv", tmp_path / "elsewhere"
-  path.symlink_to(elsewhere) if kind == "link" else os.mkfifo(path)
-  with pytest.raises(OSError, match="no plain file"):
-    csv_file(tmp_path, 0)({})
-  assert not elsewhere.exists()

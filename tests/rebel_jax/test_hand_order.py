@@ -12,6 +12,7 @@ from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, orde
 from rebel_jax.networks.value import OrderedNetwork, PolicyNetwork, ValueNetwork
 from rebel_jax.training.setup import make_network, make_policy_network
 from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
+from tests.hand_pairs import pairs_on
 
 DECK = Deck("9TJQKA", "shd")
 HANDS = DECK.hole_cards(())
@@ -27,25 +28,6 @@ def boards(size, number=40, seed=0):
   for row in shown:
     row[rng.choice(DECK.num_cards, size, replace=False)] = 1
   return shown
-
-
-def rename(shown, suits):
-  """Returns `shown` `[R, cards]` with suit `s` called `suits[s]`."""
-  renamed = np.zeros_like(shown)
-  renamed[:, renamed_cards(suits)] = shown
-  return renamed
-
-
-def renamed_cards(suits):
-  """Returns what each card is called."""
-  cards = np.arange(DECK.num_cards)
-  return cards - DECK.suit_of + np.asarray(suits)[DECK.suit_of]
-
-
-def renamed_hands(suits):
-  """Returns the number of each hand under its new name."""
-  numbers = {tuple(hand): i for i, hand in enumerate(HANDS.tolist())}
-  return np.array([numbers[tuple(sorted(hand))] for hand in renamed_cards(suits)[HANDS].tolist()])
 
 
 @pytest.mark.parametrize("size", [0, 3, 4, 5])
@@ -93,17 +75,21 @@ def test_a_network_answers_alike_where_suits_have_other_names(kind):
   network, params = make(kind)
   shown = boards(5)
   beliefs = np.random.default_rng(1).dirichlet(np.ones(len(HANDS)), (len(shown), 2))
-  suits = (2, 0, 1)
+  suits = np.array([2, 0, 1])  # the new name of each
+  cards = np.arange(DECK.num_cards) - DECK.suit_of + suits[DECK.suit_of]
+  numbers = {tuple(hand): i for i, hand in enumerate(HANDS.tolist())}
+  there = np.array([numbers[tuple(sorted(hand))] for hand in cards[HANDS].tolist()])
+  renamed = np.zeros_like(shown)
+  renamed[:, cards] = shown
   masks = np.stack([shown[:, DECK.suit_of == s] for s in range(3)], axis=1)
   apart = np.array([len({tuple(m) for m in row.tolist()}) == 3 for row in masks])
-  there = renamed_hands(suits)
   moved = np.zeros_like(beliefs)
   moved[..., there] = beliefs
   found = values(network, params, shown, beliefs)[apart]
-  other = values(network, params, rename(shown, suits), moved)[apart]
+  other = values(network, params, renamed, moved)[apart]
   np.testing.assert_allclose(other[..., there], found, rtol=1e-4, atol=1e-4)
   # Control: beliefs that stay where they were.
-  wrong = values(network, params, rename(shown, suits), beliefs)[apart]
+  wrong = values(network, params, renamed, beliefs)[apart]
   assert np.abs(wrong[..., there] - found).max() > 0.01
 
 
@@ -174,20 +160,10 @@ def test_the_order_of_leduc_is_that_of_showdowns():
   assert (np.tril(own) < 0).any()
 
 
-def pairwise(board, other, *, blockers=True):
+def pairwise(board, other, **how):
   """Returns the shares and masses of one board, pair by pair."""
-  free = [i for i, hand in enumerate(HANDS.tolist()) if not set(hand) & set(board)]
-  strength = {i: int(evaluate(DECK, np.array([[*HANDS[i], *board]], int))[0]) for i in free}
-  found = np.zeros((2, len(HANDS)))
-  for own in free:
-    won = mass = 0.0
-    for theirs in free:
-      if blockers and set(HANDS[own]) & set(HANDS[theirs]):
-        continue
-      mass += other[theirs]
-      won += other[theirs] * np.sign(strength[own] - strength[theirs])
-    found[:, own] = won / mass if mass else 0.0, mass
-  return found
+  mass, won = (table @ other for table in pairs_on(DECK, HANDS, board, **how))
+  return np.stack([won / np.where(mass > 0, mass, 1), mass])
 
 
 @pytest.mark.parametrize(

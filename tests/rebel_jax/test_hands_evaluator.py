@@ -17,6 +17,7 @@ from rebel_jax.evaluation import evaluator, hands_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
 from rebel_jax.evaluation.opponents import LADDER, MEASURED, OPPONENTS, likes
 from rebel_jax.networks.poker import ShownValues, Table
+from rebel_jax.training import setup
 from solvers import LeafQuery
 from solvers.sweeps.levels import join_levels
 from tests.rebel_jax.test_poker_learning import TINY
@@ -96,7 +97,7 @@ def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
 def test_the_command_climbs_the_ladder(monkeypatch, capsys):
   policy = untrained(TINY.game, TINY.game_params, depth="stage")
   monkeypatch.setattr(checkpoint, "load", lambda name: policy)
-  for module in (evaluate, evaluator):
+  for module in (setup, evaluator):
     monkeypatch.setattr(module, "made_on_device", lambda config, game: True)
   few = "--playthroughs", 2, "--iterations", 4, "--json"
   found = json.loads(run(capsys, evaluate.main, "any", "--ladder", *few)[0])

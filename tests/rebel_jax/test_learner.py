@@ -16,13 +16,12 @@ from rebel_jax.networks import optimizers
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training import targets
-from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets import policy, value
 from rebel_jax.training.targets.target import Target, array
 from rebel_jax.training.targets.value import Examples
 from solvers import tuning
 from tests.products import with_rounded_products
-from tests.tiny import TINY
+from tests.tiny import TINY, stepped
 
 NETWORK = ValueNetwork(4, width=32, belief_roots=1)
 
@@ -148,7 +147,5 @@ def test_mistakes_in_a_target_are_found_before_anything_is_learned(changes, sent
     return dataclasses.replace(value.make_target(*arguments), name="outcome", **changes)
 
   monkeypatch.setattr(targets, "TARGETS", (*targets.TARGETS, make))
-  setup = make_setup(TINY)
-  state = setup.trainer.init(setup.table, 0, setup.mesh)
   with pytest.raises((ValueError, AssertionError), match=sentence):
-    setup.trainer.run(setup.table, state, 1, setup.mesh)
+    stepped(TINY, 1)

@@ -9,7 +9,7 @@ import pytest
 from games.poker import CALL, FIRST_BET, betting
 from games.poker.streets import size_columns_at
 from rebel_jax import play
-from rebel_jax.agents.belief_agent import StreetSearcher
+from rebel_jax.agents.belief_agent import StreetSearcher, beliefs_at
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.tables.chips import RaiseTo
 from rebel_jax.tables.players import TreePlayer
@@ -77,7 +77,9 @@ def test_own_moves_keep_the_probabilities_they_were_made_with():
   expected = agent._root_beliefs[0] * played
   np.testing.assert_allclose(agent.beliefs[0], expected / expected.sum(), rtol=1e-4, atol=1e-6)
   # Control: by the new search they would be others.
-  assert np.abs(found.beliefs[node][0] - agent.beliefs[0]).max() > 1e-4
+  root = agent._root_beliefs.astype(np.float32)
+  by_search = np.asarray(beliefs_at(found.tree, found.policy, root))[node]
+  assert np.abs(by_search[0] - agent.beliefs[0]).max() > 1e-4
   # They hold where play goes on.
   before = agent.beliefs[0]
   agent.observe(CALL)
@@ -89,7 +91,7 @@ def test_own_moves_keep_the_probabilities_they_were_made_with():
 
 def test_a_person_bets_any_size_in_the_terminal(monkeypatch):
   monkeypatch.setattr(checkpoint, "load", lambda name: policy())
-  monkeypatch.setattr(play, "make_searcher", lambda policy, **settings: searcher())
+  monkeypatch.setattr("rebel_jax.agents.agent.make_searcher", lambda *_, **__: searcher())
   waiting, printed = iter(["333", "why", *["call", "check"] * 5, "why", "", "300", "fold"]), []
 
   def ask(prompt):

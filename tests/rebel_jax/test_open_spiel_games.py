@@ -116,7 +116,7 @@ def test_moves_before_one_that_still_comes_keep_its_infostates_together():
   game, tree = open_spiel.from_game(
     pyspiel.load_efg_game(random_efg(359, blind=0.5, actors=(0, 1)))
   )
-  rows = zip(game._actor.tolist(), game._decisions, strict=True)
+  rows = zip(game.movers.tolist(), game._decisions, strict=True)
   decisions = [(actor, string) for actor, own in rows for string in own.values()]
   assert len(decisions) == len(set(decisions)) > 20  # none in two public states
   assert_scores_agree(game, tree)
@@ -126,7 +126,7 @@ def test_moves_before_one_that_still_comes_keep_its_infostates_together():
   ("name", "attribute", "wrong"),
   [
     ("kuhn_poker", "_pair_weights", np.ones_like),  # cards no longer block each other
-    (GOOFSPIEL, "_payoff_index", np.zeros_like),
+    (GOOFSPIEL, "won", np.zeros_like),
     ("leduc_poker", "_chance", np.ones_like),
     ("liars_dice(numdice=2,dice_sides=2)", "_prior", lambda x: np.roll(x, 1, axis=1)),
   ],

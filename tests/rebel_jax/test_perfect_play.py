@@ -15,9 +15,8 @@ from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.training import chain_play
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.setup import make_setup
-from solvers.growing.continual.chain import Found
 from solvers.growing.continual.grounds import RulesGround
-from solvers.growing.gt_cfr import Asked
+from tests.rebel_jax.test_chain_play import found_without_search
 from tests.sentences import refused
 from tests.tiny import TINY_PERFECT
 
@@ -42,15 +41,11 @@ def scripted(monkeypatch):
   """Returns a maker of self-play whose searches find a script's policy, by action."""
 
   def make(script=(1.0,) * 9, worth=0.0, **settings):
-    def search(ground, about, keys, active, *, how, rounds, params):
-      state, number = about.here.state, len(keys)
-      policy = jnp.where(state == 0, jnp.asarray(script), 0.0)
+    def search(ground, about, keys, *_, **__):
+      policy = jnp.where(about.here.state == 0, jnp.asarray(script), 0.0)
       policy = (policy / policy.sum(axis=1, keepdims=True))[:, :, None]
-      values = jnp.broadcast_to(jnp.array([[-worth], [worth]]), (number, 2, 1))
-      ones = jnp.ones((number, 2, 1))
-      left = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), ground.nothing())
-      asked = Asked(about.here, ones, jnp.ones(number, jnp.int32))
-      return Found(policy, values, values, ones, left, asked)
+      values = jnp.broadcast_to(jnp.array([[-worth], [worth]]), (len(keys), 2, 1))
+      return found_without_search(ground, about, policy, values)
 
     monkeypatch.setattr(chain_play, "search_each", search)
     nothing = dict(num_solvers=0, query_share=0.0, exploration=0.0, num_lanes=512)
@@ -219,7 +214,7 @@ def test_agents_are_measured_exactly():
 
 test_what_does_not_go_together_is_refused = refused(
   *((lambda x=x: make_setup(TINY.replace(**x)), sentence) for x, sentence in [
-    (dict(search=REBEL), "game='tic_tac_toe' cannot be searched by ReBeL"),
+    (dict(search=REBEL), "'tic_tac_toe' has no tree .*, which ReBeL's searches need"),
     (dict(search=GrowingSearch()), "'tic_tac_toe' is one of perfect information"),
     (dict(game="kuhn_poker"), "game='kuhn_poker' is not one of perfect information"),
     (dict(buffer_size=256), "buffer_size=256 must be at least"),

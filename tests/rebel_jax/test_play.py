@@ -6,10 +6,8 @@ import time
 from rebel_jax import play
 from rebel_jax.agents.agent import make_searcher
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.training.setup import make_setup
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
-from tests.tiny import trained
+from tests.tiny import policy_of, trained
 
 
 def at_the_table(*arguments, answers):
@@ -60,8 +58,7 @@ def test_leaving_at_any_time():
 
 def untrained(config, monkeypatch):
   """Returns what `checkpoint.load` finds anywhere from now on."""
-  setup = make_setup(config)
-  policy = Policy(config, setup.trainer.init(setup.table, 0, setup.mesh).params, {})
+  policy = policy_of(config)
   monkeypatch.setattr(checkpoint, "load", lambda name: policy)
   return "untrained"
 

@@ -12,6 +12,7 @@ from rebel_jax.config.config import Config
 from rebel_jax.networks.poker import PokerValueNetwork, Table
 from solvers.search.batch import search_batch
 from solvers.search.subgames import find_subgames, stack_subgames
+from tests.hand_pairs import pairs_on
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
 GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
@@ -71,23 +72,13 @@ def deal_values(card_probability=None):
   probability = 1 / (left - 4) if card_probability is None else card_probability
   values = np.zeros((2, h))
   for player in (0, 1):
-    at_leaf = []
+    mass = pairs_on(game.deck, cards, ())[0] @ beliefs[1 - player]
     for k, leaf in enumerate(tree.leaf_nodes):
-      (card,) = tree.dealt[leaf]
-      free = ~(cards == card).any(axis=1)
+      meet, _ = pairs_on(game.deck, cards, tree.dealt[leaf])
+      free = ~np.isin(cards, tree.dealt[leaf]).any(axis=1)
       own, other = (b * free / (b * free).sum() for b in (beliefs[player], beliefs[1 - player]))
       value = tree.leaf_features[player][k].sum() + own @ slopes + np.cos(other @ slopes)
-      at_leaf.append((card, value))
-    for hand in range(h):
-      mass = total = 0.0
-      for opposing in range(h):
-        if set(cards[hand]) & set(cards[opposing]):
-          continue
-        mass += beliefs[1 - player][opposing]
-        for card, value in at_leaf:
-          if card not in cards[hand] and card not in cards[opposing]:
-            total += beliefs[1 - player][opposing] * probability * value[hand]
-      values[player, hand] = total / mass
+      values[player] += meet @ beliefs[1 - player] * probability * value / mass
   return np.asarray(result.root_values[0]), values
 
 

@@ -93,7 +93,7 @@ def test_boards_are_pictures(name):
   assert " ".join(game.action_name(action) for action in history) == named
   assert game.situation(history) == picture
   assert game.situation(history[:-2]) != picture
-  assert "X begins" in game.explain() or "X is black and begins" in game.explain()
+  assert "X begins" in game.text or "X is black and begins" in game.text
 
 
 @pytest.mark.parametrize("name", ["connect_four", "go"])

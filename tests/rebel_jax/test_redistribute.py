@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rebel_jax.training import loop as redistribute
-from rebel_jax.training import replay
 from rebel_jax.training import replay as replays
+from rebel_jax.training.chain_play import ChainLanes
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
 from rebel_jax.training.targets.value import Examples
@@ -77,7 +77,7 @@ def test_the_oldest_are_overwritten_first(fill):
   buffer = jax.tree.map(lambda x: jnp.asarray(x[1]), dealt)
   before = by_age(dealt, 1)
   new = Examples(*(jnp.full((3, 1), 7.0) for _ in Examples._fields))
-  after = replay.add(buffer, new, jnp.array([True, False, True]))
+  after = replays.add(buffer, new, jnp.array([True, False, True]))
   after = by_age(jax.tree.map(lambda x: np.asarray(x)[None], after), 0)
   assert after == ([7.0, 7.0, *before])[: len(before) + 2][:16]
 
@@ -92,11 +92,23 @@ def test_games_go_on_in_the_order_of_waiting(before, after):
   assert dealt.roots.shape == (after, 16 // after)
   assert sorted(dealt.roots.ravel()) == list(range(16))
   np.testing.assert_array_equal(dealt.beliefs[..., 1, 2], dealt.roots)
-  np.testing.assert_array_equal(dealt.turn, np.zeros(after))
   # A lane's place in the queue, devices side by side, is the place it had.
   place = {int(roots[d, (turn[d] + i) % lanes]): i for d in range(before) for i in range(lanes)}
-  queue = [place[int(root)] for root in dealt.roots.swapaxes(0, 1).ravel()]
-  assert queue == sorted(queue)
+  waits = dealt.turn + np.arange(16 // after)[:, None]
+  queue = dealt.roots[np.arange(after), waits % (16 // after)][:, ::-1].ravel()
+  assert [place[root] for root in queue.tolist()] == sorted(place.values())
+
+
+def test_questions_that_wait_go_with_the_games():
+  """The newest three of each device, here; what was solved does not count any more."""
+  games, waiting = np.arange(16).reshape(4, 4), make_replay([11] * 4, 8)
+  lanes = ChainLanes(games, games, None, None, None, waiting, np.full(4, 8, np.int32))
+  dealt = redistribute.redistribute_lanes(lanes, 2)
+  np.testing.assert_array_equal(dealt.standing, dealt.moves)
+  assert (dealt.moves.shape, sorted(dealt.moves.ravel())) == ((2, 8), list(range(16)))
+  assert (dealt.waiting.added.tolist(), dealt.taken.tolist()) == ([6, 6], [0, 0])
+  newest = [x for device in range(4) for x in by_age(waiting, device)[:3]]
+  assert sorted(x for device in (0, 1) for x in by_age(dealt.waiting, device)) == sorted(newest)
 
 
 MANY_DEVICES = """
@@ -104,19 +116,14 @@ import json, sys
 import jax, numpy as np
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.runs.run import train
-from rebel_jax.training.setup import make_setup
-from tests.tiny import TINY, rows, tiny
+from tests.tiny import restored, rows, tiny
+
+SETTINGS = dict(lanes=8, batch_size=8, examples=128)
 
 def run(devices, stop, **changes):
-  settings = dict(lanes=8, batch_size=8, num_devices=devices, examples=128)
-  train(*tiny(sys.argv[1], **settings, **changes), stop=lambda step: step >= stop)
+  settings = SETTINGS | changes | {"num_devices": devices}
+  train(*tiny(sys.argv[1], **settings), stop=lambda step: step >= stop)
   return checkpoint.checkpoints_of(sys.argv[1])[-1]
-
-def restored(path, devices):
-  setup = make_setup(TINY.replace(lanes=8, batch_size=8, examples=128), devices)
-  like = setup.trainer.init(setup.table, 0, setup.mesh)
-  state = checkpoint.restore(path, like, setup.mesh)
-  return jax.tree.map(np.asarray, state._replace(keys=jax.random.key_data(state.keys)))
 
 def held(state):
   replay = state.replay["value"]
@@ -126,7 +133,8 @@ def held(state):
   )
 
 def compare(path, before, after):
-  one, other = restored(path, before), restored(path, after)
+  config = tiny(path, **SETTINGS)[0]
+  one, other = restored(path, config, before), restored(path, config, after)
   jax.tree.map(np.testing.assert_array_equal, one.params, other.params)
   jax.tree.map(np.testing.assert_array_equal, one.optimizer_state, other.optimizer_state)
   made = [state.replay["value"].added.sum() for state in (one, other)]

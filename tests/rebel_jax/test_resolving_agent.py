@@ -8,7 +8,6 @@ import pytest
 
 import games
 import solvers
-from rebel_jax import play
 from rebel_jax.agents.agent import ChainSearcher, make_searcher, prepare
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import GrowingSearch
@@ -17,6 +16,7 @@ from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_state_network
 from tests import tiny
 from tests.rebel_jax.test_play import at_the_table
+from tests.trees import children_of
 
 ROOM = 8
 
@@ -55,7 +55,7 @@ def played(name, seed) -> np.ndarray:
   """Returns the agent's policy at all decisions, `[N, H]`, each reached by its own searches."""
   tree, game = games.build_public_tree(searcher(name).game), searcher(name).game
   agent, policy = searcher(name).agent(seed=seed), np.ones((tree.num_nodes, tree.num_infostates))
-  dealt = np.argmax(np.asarray(game.prior()) > 0, axis=1)
+  dealt, children = np.argmax(np.asarray(game.prior()) > 0, axis=1), children_of(tree)
   for node in np.flatnonzero(np.asarray(tree.kind) < games.CHANCE):
     player = int(tree.kind[node])
     agent.start(player, int(dealt[player]))
@@ -64,9 +64,7 @@ def played(name, seed) -> np.ndarray:
     for infostate in range(tree.num_infostates):
       agent.infostate = infostate
       for move, chance in agent.choices().items():
-        children = np.flatnonzero(np.asarray(tree.parent) == node)
-        child = children[np.asarray(tree.action)[children] == move.action]
-        policy[child, move.infostate] = chance
+        policy[children[node, move.action], move.infostate] = chance
   return policy
 
 
@@ -127,7 +125,7 @@ def at_hand(monkeypatch):
   def make(policy, **settings):
     return make_searcher(policy, **settings | {"num_games": ROOM})
 
-  monkeypatch.setattr(play, "make_searcher", make)
+  monkeypatch.setattr("rebel_jax.agents.agent.make_searcher", make)
   return "untrained"
 
 

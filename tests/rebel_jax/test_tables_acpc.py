@@ -15,7 +15,7 @@ from rebel_jax.tables import acpc
 from rebel_jax.tables.acpc import MatchDealer, TableError, play_acpc
 from rebel_jax.tables.chips import ChipTable, make_rules, play_chip_match, seat_of
 from rebel_jax.tables.players import SimpleSeat
-from tests.chip_hands import AlwaysCall, Uniform, random_events, random_rules
+from tests.chip_hands import AlwaysCall, random_events, random_rules
 from tests.sentences import error_of, sentence_of
 
 SMALL = dict(stack=2_000)
@@ -40,9 +40,9 @@ def states_come_back(table, number):
     assert acpc.write_state(again, hand, position) == text
     assert seat == seat_of(table.rules, position)
     assert again.events == table.events
-    assert (again.actor, again.is_over, again.paid) == (table.actor, table.is_over, table.paid)
+    assert (again.turns, again.is_over) == (table.turns, table.is_over)
     assert again.hole_cards[seat] == table.hole_cards[seat]
-    showdown = table.is_over and table.folded is None
+    showdown = table.is_over and table.turn.folded is None
     assert (again.hole_cards[1 - seat] is None) == (not showdown)
     if table.is_over:
       assert again.payoffs() == table.payoffs()
@@ -53,7 +53,7 @@ def states_come_back(table, number):
   [
     ("MATCHSTATE:2:0::9s8h|", "must be MATCHSTATE:position"),
     ("MATCHSTATE:0:0::|9s8h", "lack the hand of position 0"),
-    ("MATCHSTATE:0:0:x:9s8h|", "must be of f, c, rN and /"),
+    ("MATCHSTATE:0:0:x:9s8h|", "must be of c, f, rN and /"),
     ("MATCHSTATE:0:0:cc:9s8h|", "lacks cards that are due after betting='cc'"),
     ("MATCHSTATE:0:0:c:9s8h|/2c3c4c", "has more cards than betting='c' has rounds"),
     ("MATCHSTATE:0:0:cc/cc/:9s8h|/2c3c/4c5c", "cards='9s8h|/2c3c/4c5c' must have a / and"),
@@ -64,35 +64,9 @@ def test_malformed_lines_are_refused_in_one_sentence(line, message):
   assert message in sentence_of(lambda: acpc.read_state(line, make_rules()))
 
 
-def over_tcp(rules, players, **settings):
-  """Plays a match of two clients; returns the result, both clients' and the log."""
-  log = []
-  with ThreadPoolExecutor() as pool:
-    with MatchDealer(rules, log=log.append, **settings) as dealer:
-      clients = [client(pool, player, port) for player, port in zip(players, dealer.ports)]
-      result = dealer.play()
-    return result, [x.result() for x in clients], log
-
-
 def client(pool, player, port):
   """Lets a player join a match, in a thread of its own."""
   return pool.submit(play_acpc, player, player.rules, "127.0.0.1", port, timeout=20)
-
-
-def test_a_match_over_tcp_is_the_one_in_the_process():
-  rules = make_rules(**SMALL)
-  settings = dict(num_hands=40, seed=5, duplicate=False)
-  result, played, log = over_tcp(
-    rules, [Uniform(rules, seed=1), Uniform(rules, seed=2)], **settings
-  )
-  alone = play_chip_match([Uniform(rules, seed=1), Uniform(rules, seed=2)], rules, **settings)
-  assert result == alone
-  assert tuple(played[0]) == alone.chips
-  assert played[1] == [-chips for chips in alone.chips]
-  other = play_chip_match([Uniform(rules, seed=3), Uniform(rules, seed=2)], rules, **settings)
-  assert other.chips != alone.chips  # seeds matter
-  assert len([line for line in log if line.startswith("STATE:")]) == 40
-  assert log[-1] == f"SCORE:{sum(alone.chips)}|{-sum(alone.chips)}:first|second"
 
 
 class Client:
@@ -116,7 +90,7 @@ class Client:
       for line in file:
         text = line.decode().strip()
         _, seat, table = acpc.read_state(text, make_rules(**SMALL))
-        if self.last is not None and table.actor == seat:
+        if self.last is not None and table.turn.actor == seat:
           file.write(self.last(text))
           file.flush()
 
@@ -216,7 +190,7 @@ FIRST = b"MATCHSTATE:0:0::9s8h|\r\n"
     (2 * b"MATCHSTATE:0:0:c:9s8h|\r\n", False, "go on from"),
     (b"MATCHSTATE:0:0:r300:9s8h|\r\nMATCHSTATE:0:0:r300f:9s8h|\r\n", False, "go on from"),
     (b"\x1b[2J\r\n", False, r"sent '\\x1b\[2J': line="),
-    ("MATCHSTATE:0:0:r\u0663\u0660\u0660:9s8h|\r\n".encode(), False, "must be of f, c, rN and /"),
+    ("MATCHSTATE:0:0:r\u0663\u0660\u0660:9s8h|\r\n".encode(), False, "must be of c, f, rN and /"),
   ],
 )
 def test_a_dealer_that_fails_ends_the_match_in_one_sentence(sent, wait, message):
@@ -282,7 +256,8 @@ class Scripted(SimpleSeat):
 
 def test_the_hands_of_the_protocol_s_examples():
   rules, space = make_rules(stack=20_000), " "  # as the examples are printed
-  moves = [acpc.read_action(answer) for *_, answer in EXAMPLES if answer]
+  turn = ChipTable(rules).turn
+  moves = [acpc.DIALECT.read(turn, answer) for *_, answer in EXAMPLES if answer]
   lines = [f"MATCHSTATE:{hand}:{betting}:{cards}{space}" for hand, betting, cards, _ in EXAMPLES]
   said = ["# GAMEDEF", ";", "", *lines]  # comments and empty lines are left out
   with FakeDealer("".join(f"{line}\r\n" for line in said).encode()) as dealer:
@@ -307,18 +282,25 @@ def test_the_dealer_deals_to_the_players_of_the_other_command(capsys):
   clients = [threading.Thread(target=play, args=(number,)) for number in (0, 1)]
   for client in clients:
     client.start()  # before the dealer is there
-  ports = ["--first-port", free[0], "--second-port", free[1], "--hands", 6, "--seed", 4]
-  argv = [*ports, "--first-name", "A", "--second-name", "B", "--game-params", *sum(params, ())]
+  ports = ["--first-port", free[0], "--second-port", free[1], "--hands", 20, "--seed", 4]
+  named = ["--first-name", "A", "--second-name", "B", "--no-duplicate"]
+  argv = [*ports, *named, "--game-params", *sum(params, ())]
   assert acpc_dealer.main([str(x) for x in argv]) == 0
   for client in clients:
     client.join(30)
   rules = make_rules(stack=2_000)
-  players = [SimpleSeat(name, rules, seed=seed) for seed, name in enumerate(names)]
-  alone = play_chip_match(players, rules, num_hands=6, seed=4)
-  assert played == {names[0]: list(alone.chips), names[1]: [-chips for chips in alone.chips]}
+
+  def alone(first):
+    players = [SimpleSeat(name, rules, seed=first + k) for k, name in enumerate(names)]
+    return play_chip_match(players, rules, num_hands=20, seed=4, duplicate=False)
+
+  chips = alone(0).chips
+  assert played == {names[0]: list(chips), names[1]: [-x for x in chips]}
+  assert alone(2).chips != chips  # seeds matter
   printed = capsys.readouterr()
-  assert f"SCORE:{sum(alone.chips)}|{-sum(alone.chips)}:A|B" in printed.out
-  assert f"A: {alone}" in printed.err
+  assert printed.out.count("\nSTATE:") == 20
+  assert printed.out.endswith(f"SCORE:{sum(chips)}|{-sum(chips)}:A|B\n")
+  assert f"A: {alone(0)}" in printed.err
 
 
 def test_a_dealer_that_is_away(capsys):

@@ -39,7 +39,7 @@ def test_hands_worked_out():
   hand = next(hands_of(rules, num_hands=2))
   # The small blind folds to nothing but a bet, and it faces one at once.
   assert play_hand([AlwaysFold(rules), AlwaysCall(rules)], rules, hand).payoffs() == (-50, 50)
-  assert play_hand([AlwaysCall(rules), AlwaysFold(rules)], rules, hand).paid == (100, 100)
+  assert play_hand([AlwaysCall(rules), AlwaysFold(rules)], rules, hand).turn.paid == (100, 100)
   # Pot after pot: 300, 900, all-in; the other folds to the first, or calls.
   assert play_hand([PotManiac(rules), AlwaysFold(rules)], rules, hand).payoffs() == (100, -100)
 
@@ -86,11 +86,9 @@ class Checked(UniformPlayer):
 
 def payoffs_of_the_tree(game, player, hole_cards):
   """Returns what the tree says of the hand that `player` followed, to both seats."""
-  state = player._state[None]
-  assert game.actor(state)[0] == games.TERMINAL
+  assert game.actor(player._state[None])[0] == games.TERMINAL
   held = [game.infostate(game.deck.names(cards)) for cards in hole_cards]
-  won = game.pairs().payoff(int(game.payoff_index(state)[0]), tuple(held))
-  won *= float(game.payoff_scale(state)[0])
+  won = game.payoff(player._state, held)
   return won, -won
 
 
@@ -111,7 +109,7 @@ def test_the_hand_of_the_tree_is_the_hand_at_the_table(changes):
     assert not both[0].lost
     assert (both[0]._state == both[1]._state).all()
     assert payoffs_of_the_tree(game, both[0], hand.hole_cards) == table.payoffs()
-    ends.add((table.folded, table.round, table.highest == rules.rules.stack))
+    ends.add((table.turn.folded, table.turn.round, table.turn.highest == rules.rules.stack))
     exchanged = payoffs_of_the_tree(game, both[0], hand.hole_cards[::-1])
     wrong += exchanged != table.payoffs()
   assert wrong > 0  # the control: with each other's cards

@@ -70,12 +70,12 @@ def same_as_open_spiel(rng, stack, seat=seat_of):
           theirs.apply_action(their_card(deck, card))
       continue
     legal = theirs.legal_actions()
-    assert theirs.current_player() == seat(rules, ours.actor)
-    assert (0 in legal) == ours.may_fold
+    assert theirs.current_player() == seat(rules, ours.turn.actor)
+    assert (0 in legal) == ours.turn.may_fold
     raises = [action for action in legal if action > 1]
-    assert ours.raises == ((min(raises), max(raises)) if raises else None)
+    assert ours.turn.raises == ((min(raises), max(raises)) if raises else None)
     _, betting, shown = re.search(r"STATE:(\d+):([^:]*):(\S*)", str(theirs)).groups()
-    assert betting == acpc.write_betting(ours.events)
+    assert betting == acpc.DIALECT.write_betting(ours)
     assert canonical(shown) == canonical(acpc.write_cards(ours))
     move = random_move(rng, ours)
     ours.apply(move)
@@ -85,7 +85,7 @@ def same_as_open_spiel(rng, stack, seat=seat_of):
   payoffs = ours.payoffs()
   assert [payoffs[seat(rules, position)] for position in (0, 1)] == theirs.returns()
   final = re.search(r"STATE:\d+:([^:]*):", str(theirs))[1]
-  assert final == acpc.write_betting(ours.events)
+  assert final == acpc.DIALECT.write_betting(ours)
   return decisions
 
 
@@ -105,13 +105,8 @@ def compare_with_pokerkit(table, change=lambda text: text):
   """Reads a hand in pokerkit, compares legal raises and final stacks; returns what was compared."""
   rules = table.rules
   text = change(chips.write_history(table, names=("one", "the other"), hand=7))
-  again, moves = ChipTable(rules), [e for e in table.events if not isinstance(e, Deal)]
-  ranges = []
-  for event in table.events:
-    if not isinstance(event, Deal):
-      began = again.round_began_at
-      ranges.append(again.raises and tuple(chips - began for chips in again.raises))
-    again.apply(event)
+  turns = [turn for turn, x in zip(table.turns, table.events) if not isinstance(x, Deal)]
+  ranges = [x.raises and tuple(chips - x.began_at for chips in x.raises) for x in turns]
   theirs = []
   for state in pokerkit.HandHistory.loads(text):
     if state.actor_index is not None:
@@ -125,7 +120,7 @@ def compare_with_pokerkit(table, change=lambda text: text):
     rules.rules.stacks[seat] + payoffs[seat] for seat in (seat_of(rules, x) for x in (0, 1))
   ]
   assert state.stacks == stacks
-  return len(moves)
+  return len(turns)
 
 
 def test_histories_read_by_pokerkit_end_with_our_stacks():
@@ -134,8 +129,8 @@ def test_histories_read_by_pokerkit_end_with_our_stacks():
   for _ in range(75):
     table = random_hand(rng, random_rules(rng))
     compared += compare_with_pokerkit(table)
-    showdowns += table.folded is None
-    run_outs += table.highest == table.rules.rules.stack and table.folded is None
+    showdowns += table.turn.folded is None
+    run_outs += table.turn.highest == table.rules.rules.stack and table.turn.folded is None
   assert compared > 300
   assert showdowns > 30
   assert run_outs > 10

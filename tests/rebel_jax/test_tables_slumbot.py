@@ -10,7 +10,7 @@ import pytest
 
 from rebel_jax.tables import slumbot
 from rebel_jax.tables.acpc import TableError
-from rebel_jax.tables.chips import ChipTable, make_rules
+from rebel_jax.tables.chips import make_rules
 from tests.chip_hands import AlwaysCall, AlwaysFold, PotManiac, Uniform
 from tests.rebel_jax.test_tables_acpc import FakeDealer
 from tests.sentences import sentence_of
@@ -152,7 +152,7 @@ def test_sizes_of_the_whole_hand_would_be_found(monkeypatch):
   rules = make_rules()
   with Server(1) as server:
     client = slumbot.SlumbotClient(server.host, PotManiac(rules), timeout=10)
-    monkeypatch.setattr(ChipTable, "round_began_at", 0)
+    monkeypatch.setattr(slumbot, "DIALECT", slumbot.DIALECT._replace(of_round=False))
     with pytest.raises(TableError):
       client.play(12)
 
@@ -174,7 +174,7 @@ GOOD = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], 
     (GOOD | dict(action="f", winnings=100), "winnings=100 must be one of [50]"),
     (
       GOOD | dict(action="f", winnings=50, bot_hole_cards=5),
-      "bot_hole_cards=5 must be a list of te",
+      "bot_hole_cards=5 must be a list, each a string or None",
     ),
     (GOOD | dict(action="b\u0663\u0660\u0660"), "must be of k, c, f, bN and /"),
     (GOOD | dict(action="b300"), "does not go on from where it was"),  # whatever is answered

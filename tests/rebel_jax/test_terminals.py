@@ -13,6 +13,7 @@ import jax
 import pytest
 
 from rebel_jax import acpc, acpc_dealer, devices, evaluate, flags, match, play, spot, train
+from tests.tiny import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,6 +71,15 @@ def test_help_on_terminals_of_any_width(module, monkeypatch, capsys):
     usage, *lines = capsys.readouterr().out.splitlines()
     assert usage.startswith("usage: ")
     assert max(map(len, lines)) <= most
+
+
+def test_flags_are_read_before_networks_are_loaded():
+  """Flax and Optax take a quarter of the time of `--help`; control: an agent needs them."""
+  program = "import sys\nfor name in sys.argv[1:]: __import__(f'rebel_jax.{name}')\n"
+  program += "print(*{'flax', 'optax'} & {*sys.modules})"
+  light = [x.__name__.removeprefix("rebel_jax.") for x in COMMANDS if x is not acpc_dealer]
+  assert python(program, *light).split() == []
+  assert sorted(python(program, "agents.agent").split()) == ["flax", "optax"]
 
 
 def test_help_that_nobody_reads(monkeypatch, capsys):

@@ -25,8 +25,9 @@ from tests.tiny import TINY, as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
 
-# Command lines and what the one sentence on standard error must say, first of training.
-BAD = [
+# Command lines and what the one sentence on standard error must say, by command.
+BAD: dict = {}
+BAD[cli] = [
   ("--preset liars_dice_1x4", "preset='liars_dice_1x4' is unknown (did you mean 'liars_dice_1x4f'"),
   ("--game-params num_dice 1 num_faces -4", "num_faces=-4 must be an integer, at least 1"),
   ("--game-params num_dice", "game_params='num_dice' must be pairs of a name and a number or text"),
@@ -46,53 +47,51 @@ BAD = [
   ("--resume", "resume=True finds no run with a checkpoint in runs/"),
   ("--resume --preset kuhn_poker", "finds no run of preset 'kuhn_poker'"),
   ("--distributed", "distributed=True but the job's other processes are not found"),
+  ("--preset leduc_poker --vary bets 0.1", "vary=bets is not allowed: leduc_poker is always the"),
+  ("--requeue", "requeue=True needs output_dir"),
+  ("--writers cvs", "writers='cvs' is unknown (did you mean 'csv'?)"),
+  ("liars_dice_1x4f --module nowhere.py", "module='nowhere.py' is neither a module"),
 ]
-
-
-BAD = [(cli, line, sentence) for line, sentence in BAD]
-BAD += [
-  (
-    cli,
-    "--preset leduc_poker --vary bets 0.1",
-    "vary=bets is not allowed: leduc_poker is always the",
-  ),
-  (cli, "--requeue", "requeue=True needs output_dir"),
-  (cli, "--writers cvs", "writers='cvs' is unknown (did you mean 'csv'?)"),
-  (cli, "liars_dice_1x4f --module nowhere.py", "module='nowhere.py' is neither a module"),
-  (evaluate, "", "Missing from python -m rebel_jax.evaluate: CHECKPOINT Folder of a run"),
-  (evaluate, "nothing", "checkpoint='nothing' is neither a folder nor a network"),
-  (evaluate, "RUN --iterations 9", "iterations=9 must be even"),
-  (
-    evaluate,
-    "RUN --playthrough 3",
-    "flag '--playthrough' is unknown (did you mean --playthroughs?)",
-  ),
-  (evaluate, "RUN --lbr-hands 10", "lbr_hands=10 is for hold'em too large"),
-  (evaluate, "RUN --ladder", "ladder=True is for hold'em too large"),
-  (evaluate, "pog_leduc --ladder", "which has growing searches; allowed"),
-  (evaluate, "pog_leduc --depth 2", "which has growing searches; allowed"),
-  (evaluate, "liars_dice_1x4f --simulations 3", "which has ReBeL's searches; allowed"),
-  (evaluate, "pog_leduc --per-update 0.3", "per_update=0.3"),
-  (match, "uniform always_call", "are no networks"),
-  (match, "RUN always_call", "plays hold'em"),
-  (match, "RUN liars_dice_1x4f", "both must play the same game"),
-  (match, "RUN uniform --hands 5", "hands=5 must be even"),
-  (match, "pog_leduc uniform --iterations 64", "iterations=64 is not for 'pog_leduc'"),
-  (play, "pog_leduc --iterations 8", "iterations=8 is not for"),
-  (play, "pog_leduc --simulations 6 --per-update 4", "simulations=6 must be"),
-  (play, "kuhn_poker_no", "'kuhn_poker_no' is neither"),
-  (play, "river_endgame_holdem --game-params pot -1", "pot=-1"),
-  (acpc, "nobody 127.0.0.1 9", "opponents are: always_call"),
-  (acpc, "uniform 127.0.0.1 9 --off-tree map", "off_tree is not for run='uniform'"),
-  (acpc, "liars_dice_1x4f 127.0.0.1 9", "a table of hold'em needs hold'em"),
-  (acpc, "uniform 127.0.0.1 9 --iterations 8", "iterations is not for run='uniform'"),
-  (spot, "--load nothing.npz", "load='nothing.npz' cannot be read"),
-  (spot, "--load nothing.npz --rake 5", "rake=5.0 is not for load="),
-  (spot, "--load nothing.npz --half-tables", "half_tables=True is not for load="),
+BAD[evaluate] = [
+  ("", "Missing from python -m rebel_jax.evaluate: CHECKPOINT Folder of a run"),
+  ("nothing", "checkpoint='nothing' is neither a folder nor a network"),
+  ("RUN --iterations 9", "iterations=9 must be even"),
+  ("RUN --playthrough 3", "flag '--playthrough' is unknown (did you mean --playthroughs?)"),
+  ("RUN --lbr-hands 10", "lbr_hands=10 is for hold'em too large"),
+  ("RUN --ladder", "ladder=True is for hold'em too large"),
+  ("pog_leduc --ladder", "which has growing searches; allowed"),
+  ("pog_leduc --depth 2", "which has growing searches; allowed"),
+  ("liars_dice_1x4f --simulations 3", "which has ReBeL's searches; allowed"),
+  ("pog_leduc --per-update 0.3", "per_update=0.3"),
 ]
+BAD[match] = [
+  ("uniform always_call", "are no networks"),
+  ("RUN always_call", "plays hold'em"),
+  ("RUN liars_dice_1x4f", "both must play the same game"),
+  ("RUN uniform --hands 5", "hands=5 must be even"),
+  ("pog_leduc uniform --iterations 64", "iterations=64 is not for 'pog_leduc'"),
+]
+BAD[play] = [
+  ("pog_leduc --iterations 8", "iterations=8 is not for"),
+  ("pog_leduc --simulations 6 --per-update 4", "simulations=6 must be"),
+  ("kuhn_poker_no", "'kuhn_poker_no' is neither"),
+  ("river_endgame_holdem --game-params pot -1", "pot=-1"),
+]
+BAD[acpc] = [
+  ("nobody 127.0.0.1 9", "opponents are: always_call"),
+  ("uniform 127.0.0.1 9 --off-tree map", "off_tree is not for run='uniform'"),
+  ("liars_dice_1x4f 127.0.0.1 9", "a table of hold'em needs hold'em"),
+  ("uniform 127.0.0.1 9 --iterations 8", "iterations is not for run='uniform'"),
+]
+BAD[spot] = [
+  ("--load nothing.npz", "load='nothing.npz' cannot be read"),
+  ("--load nothing.npz --rake 5", "rake=5.0 is not for load="),
+  ("--load nothing.npz --half-tables", "half_tables=True is not for load="),
+]
+LINES = [(command, *row) for command, rows in BAD.items() for row in rows]
 
 
-@pytest.mark.parametrize(("command", "line", "sentence"), BAD, ids=[line for _, line, _ in BAD])
+@pytest.mark.parametrize(("command", "line", "sentence"), LINES, ids=[x[1] for x in LINES])
 def test_bad_command_lines(command, line, sentence, tmp_path, monkeypatch, capsys):
   monkeypatch.chdir(tmp_path)
   code = command.main(line.replace("RUN", str(trained())).split())
@@ -214,38 +213,46 @@ def test_one_command_starts_and_resumes(tmp_path, capsys):
   assert rows(folder)[-1]["step"] > short
 
 
+def job(folder, variables, *flags):
+  """Starts the two processes of a job, whose rank, number and place `variables` say."""
+  command = [sys.executable, ROOT / "train.py", "--output-dir", folder, "--distributed", *flags]
+  return [
+    subprocess.Popen(command, env=os.environ | variables(rank), stdout=subprocess.PIPE, text=True)
+    for rank in ("0", "1")
+  ]
+
+
+def ended(processes):
+  """Returns what each process has printed, and its exit code."""
+  return [process.communicate()[0] for process in processes], [x.returncode for x in processes]
+
+
+def processes_of(folder):
+  """Returns the number of processes of each command of a run."""
+  commands = json.loads((folder / "config.json").read_text())["commands"]
+  return [command["environment"]["num_processes"] for command in commands]
+
+
 @pytest.mark.slow
 def test_a_job_of_two_processes_is_requeued(tmp_path):
+  def slurm(rank):
+    names = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NODELIST": "localhost"}
+    return names | {"SLURM_NTASKS": "2", "SLURM_PROCID": rank, "SLURM_LOCALID": rank}
+
   folder = tmp_path / "run"
-  flags = as_flags(examples=20_000, buffer_size=2_048, evaluate_every=0)
-  command = [sys.executable, ROOT / "train.py", *flags, "--output-dir", folder]
-  job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
-
-  def start():
-    return [
-      subprocess.Popen(
-        [*command, "--requeue", "--distributed", "--max-seconds", "25"],
-        env=os.environ | job | {"SLURM_PROCID": rank, "SLURM_LOCALID": rank},
-        stdout=subprocess.PIPE,
-        text=True,
-      )
-      for rank in ("0", "1")
-    ]
-
-  first = start()
+  flags = as_flags(examples=20_000, buffer_size=2_048, evaluate_every=0, max_seconds=25)
+  first = job(folder, slurm, "--requeue", *flags)
   while not (folder / "metrics.jsonl").exists() or not rows(folder):
     assert first[0].poll() is None
     time.sleep(0.2)
   for process in first:
     process.send_signal(signal.SIGTERM)
-  assert [process.wait() for process in first] == [143, 143]
+  assert ended(first)[1] == [143, 143]
   step = rows(folder)[-1]["step"]
-  second = start()
-  assert "exploitability" in second[0].communicate()[0]
-  assert [process.wait() for process in second] == [0, 0]
+  shown, codes = ended(job(folder, slurm, "--requeue", *flags))
+  assert ("exploitability" in shown[0], codes) == (True, [0, 0])
   assert rows(folder)[-1]["step"] > step
-  about = json.loads((folder / "config.json").read_text())
-  assert [c["environment"]["num_processes"] for c in about["commands"]] == [2]
+  assert processes_of(folder) == [2]
 
 
 @pytest.mark.slow
@@ -255,23 +262,17 @@ def test_from_one_process_to_two_and_back(tmp_path):
   with socket.socket() as free:
     free.bind(("localhost", 0))
     address = f"localhost:{free.getsockname()[1]}"
-  command = [sys.executable, ROOT / "train.py", "--output-dir", folder, "--resume", "--distributed"]
-  started = []
-  for rank in ("0", "1"):
+
+  def named(rank):
     names = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
-    environment = os.environ | dict(zip(names, (address, "2", rank)))
-    process = subprocess.Popen(
-      [*command, "--examples", "96"], env=environment, stdout=subprocess.PIPE, text=True
-    )
-    started.append(process)
-  shown = [process.communicate()[0] for process in started]
-  assert [process.returncode for process in started] == [0, 0]
-  assert "exploitability" in shown[0]
-  assert "examples" not in shown[1]
+    return dict(zip(names, (address, "2", rank)))
+
+  shown, codes = ended(job(folder, named, "--resume", "--examples", "96"))
+  assert codes == [0, 0]
+  assert ["examples" in text for text in shown] == [True, False]
   train(*tiny(folder, examples=128, resume=True))
   assert [row["step"] for row in rows(folder)] == [2, 4, 6, 8, 10, 12, 14, 16]
-  about = json.loads((folder / "config.json").read_text())
-  assert [c["environment"]["num_processes"] for c in about["commands"]] == [1, 2, 1]
+  assert processes_of(folder) == [1, 2, 1]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import games
 import solvers
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
-from solvers.search.starts import explore, leaf_probabilities, search_starts
+from solvers.search.starts import explore, leaf_probabilities, searched_starts
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
@@ -32,11 +32,6 @@ def make_params(tree, seed=0):
     "own": rng.normal(size=(h, h)).astype(tree.dtype),
     "other": rng.normal(size=(h, h)).astype(tree.dtype),
   }
-
-
-def random_root_beliefs(rng, tree):
-  weights = rng.exponential(size=np.shape(tree.prior)) * (np.asarray(tree.prior) > 0)
-  return (weights / weights.sum(axis=1, keepdims=True)).astype(tree.dtype)
 
 
 def setting(name):
@@ -64,14 +59,15 @@ def test_packed_search_equals_solving_one_by_one(name, algorithm, x64):
   rng = np.random.default_rng(1)
   params = make_params(subgames.trees[0])
   roots = np.array([2, 0, 1, 3, 0])
-  beliefs = np.stack([random_root_beliefs(rng, subgames.trees[entries[i]]) for i in roots])
+  possible = [harness.root_possible(subgames.trees[entries[i]]) for i in roots]
+  beliefs = np.stack([harness.random_beliefs(rng, x, num_zeros=0) for x in possible])
   result = jax.jit(
-    search_batch, static_argnames=("algorithm", "leaf_values", "num_rows")
-  )(
-    table.trees_at(np.asarray(entries)[roots]), beliefs, np.zeros(5, int), ITERATIONS,
-    algorithm=algorithm, leaf_values=row_values, params=params,
-    num_rows=int(table.num_live[roots].sum()),
-  )  # fmt: skip
+    lambda: search_batch(
+      table.trees_at(np.asarray(entries)[roots]), beliefs, np.zeros(5, int), ITERATIONS,
+      algorithm=algorithm, leaf_values=row_values, params=params,
+      num_rows=int(table.num_live[roots].sum()),
+    )
+  )()  # fmt: skip
   for lane, root in enumerate(roots):
     tree = subgames.trees[entries[root]]
     leaf_values = row_values if tree.depth_limited else None
@@ -158,12 +154,12 @@ def test_leaf_probabilities_against_enumeration():
 )
 def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
   table = stack_subgames(find_subgames(games.make("liars_dice", num_dice=1, num_faces=2), depth=1))
-  tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
+  tree = jax.tree.map(lambda x: np.asarray(x)[0], table.trees)
   params = make_params(tree)
-  iterates = jax.jit(search_starts, static_argnums=(2, 3, 4))(
-    table.trees_at(np.zeros(1, int)), None, algorithm, ITERATIONS, row_values, params
+  _, _, iterates = searched_starts(
+    table, np.zeros(1, int), algorithm, ITERATIONS, row_values, params
   )
-  iterates = jax.tree.map(lambda x: x[0], iterates)
+  iterates = jax.tree.map(lambda x: np.asarray(x)[0], iterates)
   assert iterates.policies.shape[0] == ITERATIONS // 2
 
   @jax.jit
@@ -178,7 +174,7 @@ def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
     return search_until(jnp.int32(stop), iterations)
 
   def join(levels):
-    return jnp.concatenate([level[0] for level in levels])
+    return np.concatenate([np.asarray(level)[0] for level in levels])
 
   @jax.jit
   def at_leaves(policy):

@@ -1,14 +1,12 @@
 """Growing-tree CFR: plain CFR where all is there, walks as computed by hand, re-solving."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
 import solvers
 from solvers import GTCFR, ContinualResolve
-from solvers.growing.simulate import Numbers, in_rounds
 from tests.sentences import refused
 
 AT_ONCE = solvers.cfr_plus(averaging=1.0, alternating=False)
@@ -41,50 +39,6 @@ def test_all_of_a_tree_is_plain_cfr(name, alternating, x64):
   assert np.abs(np.asarray(found.average_policy) - other.average_policy).max() > 1e-3
 
 
-def test_rounds_get_the_numbers_of_their_keys():
-  search, steps, rounds = GTCFR(simulations=4, per_update=2), 3, 40
-
-  def take(numbers, carry):
-    taken, kept = carry
-    return taken + 1, jax.tree.map(lambda x, y: x.at[taken].set(y), kept, numbers)
-
-  shapes = jax.eval_shape(lambda: Numbers.draw(KEY, search, steps))
-  kept = jax.tree.map(lambda x: jnp.zeros((rounds + 1, *x.shape)), shapes)
-  taken, kept = jax.jit(
-    lambda n: in_rounds(take, (jnp.zeros((), int), kept), KEY, n, search, steps)
-  )(rounds)
-  assert taken == rounds
-  for i in {0, rounds - 1}:
-    keys = jax.random.split(jax.random.fold_in(KEY, i), 3)
-    for key, found in zip(keys, kept):
-      np.testing.assert_array_equal(found[i], jax.random.uniform(key, found.shape[1:]))
-  assert all((x[rounds] == 0).all() for x in kept)
-  assert (kept.pairs[0] != kept.pairs[rounds - 1]).any()
-
-
-def coin_toss_answer(mix, promised, believed, gadget=ContinualResolve):
-  """Returns player 1's answers to Play, and what player 0 then gets (section 1.4's table)."""
-  game = games.make("coin_toss")
-  tree = games.build_public_tree(game)
-  below = games.build_public_tree(game, root=tree.history(_play(tree)))
-  algorithm = solvers.with_gadget(AT_ONCE, gadget(1, mix))
-  answer = solvers.solve(
-    below,
-    algorithm=algorithm,
-    num_iterations=4_000,
-    beliefs=np.array([[0.5, 0.5], [1.0, 0.0]]),
-    alternatives=solvers.Alternatives(np.array(promised), beliefs=np.array(believed)),
-  ).average_policy
-  answers = np.asarray(answer)[1:, 0]
-  payoffs = np.array([[-1.0, 1.0, 1.0], [1.0, -1.0, 1.0]])
-  return answers, float(np.maximum(payoffs @ answers, [0.5, -0.5]).mean())
-
-
-def _play(tree):
-  """Returns the node after Play: the one at which player 1 moves."""
-  return int(np.flatnonzero(np.asarray(tree.kind) == 1)[0])
-
-
 @pytest.mark.parametrize(
   ("mix", "promised", "believed", "low", "high"),
   [
@@ -95,25 +49,29 @@ def _play(tree):
   ],
 )
 def test_promises_hold_however_ranges_are_mixed(mix, promised, believed, low, high):
-  _, worth = coin_toss_answer(mix, promised, believed)
-  assert low <= worth <= high
-
-
-def composed(name, updates, **how):
-  game, tree, _ = setting(name, np.float32)
-  mix = how.pop("mix", 0.2)
-  policies = solvers.resolved_policies(
-    game, tree, search=GTCFR(simulations=0, updates=updates, whole=True, mix=mix), **how
-  )
-  return float(solvers.exploitability(tree, policies[0]))
+  """By what player 0 gets if player 1 answers Play by them (section 1.4's table)."""
+  game = games.make("coin_toss")
+  tree = games.build_public_tree(game)
+  play = int(np.flatnonzero(tree.kind == 1)[0])  # where player 1 moves
+  answer = solvers.solve(
+    games.build_public_tree(game, root=tree.history(play)),
+    algorithm=solvers.with_gadget(AT_ONCE, ContinualResolve(1, mix)),
+    num_iterations=4_000,
+    beliefs=np.array([[0.5, 0.5], [1.0, 0.0]]),
+    alternatives=solvers.Alternatives(np.array(promised), beliefs=np.array(believed)),
+  ).average_policy
+  payoffs = np.array([[-1.0, 1.0, 1.0], [1.0, -1.0, 1.0]])
+  assert low <= np.maximum(payoffs @ np.asarray(answer)[1:, 0], [0.5, -0.5]).mean() <= high
 
 
 @pytest.mark.parametrize("mix", [0.2, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_own_chains_are_sound(mix):
   """Within 1.5 times plain CFR; without a gadget several times worse."""
-  _, tree, _ = setting("kuhn_poker", np.float32)
+  game, tree, _ = setting("kuhn_poker", np.float32)
   plain = float(solvers.exploitability(tree, solved(tree, 100).average_policy))
-  found = composed("kuhn_poker", 100, batch_size=4, mix=mix)
+  search = GTCFR(simulations=0, updates=100, whole=True, mix=mix)
+  (policy,) = solvers.resolved_policies(game, tree, search=search, batch_size=4)
+  found = float(solvers.exploitability(tree, policy))
   assert found < 1.5 * plain if mix else found > 3 * plain
 
 

@@ -16,7 +16,7 @@ from tests.gt_cfr_referee import Referee
 KEY = jax.random.key(5)
 SEARCHES = (
   GTCFR(simulations=24, per_update=2, children=1),
-  GTCFR(simulations=18, per_update=1 / 3),
+  GTCFR(simulations=36, per_update=1 / 3),  # whose numbers are drawn in two parts
 )
 
 

@@ -81,8 +81,7 @@ def referees_policy(game, tree, policy, root):
 def test_stations_are_as_good_as_paths(case, x64, no_ties):
   city, rounds = CASES[case]
   game = games.make("scotland_yard", map_name=city, rounds=rounds, remembers=False)
-  edges = [edge[:2] for edge in city.edges]
-  root = referee.grow(edges, city.mister_x, city.detectives, rounds)
+  root = referee.grow(city, rounds)
   _, tree = path_game(city, rounds)
   for updates in (1, 30):
     values, best = on_paths(tree, tree.prior, updates)

@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
+from games.poker import BetSizes, Betting, Deck, Holdem
 from games.poker.lines import boards, expand_policy, make_lines, round_up, shape_of, share_shapes
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
@@ -20,6 +20,9 @@ from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
 from solvers.sweeps.problem import Lock
+from tests import harness
+from tests.hand_pairs import pairs_on
+from tests.sentences import sentence_of
 from tests.tiny import python
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
@@ -97,7 +100,7 @@ def test_suits_are_found_alike_or_not(turn, monkeypatch):
     assert abs(gap - float(solvers.exploitability(tree, policy))) > 1e-3
 
 
-@pytest.mark.parametrize("board", ["TsJh9hAs", "TsJh9dAc"])
+@pytest.mark.parametrize("board", harness.slow(["TsJh9hAs", "TsJh9dAc"], "TsJh9dAc"))
 def test_cards_of_a_rank_are_merged_on_a_turn(board, monkeypatch):
   game = make(board, CARDS)
   with jax.enable_x64(True):
@@ -177,7 +180,7 @@ def packing():
   return gap
 
 
-@pytest.mark.parametrize("board", ["TsJh9hAs", "TsJh9hAsKd"])
+@pytest.mark.parametrize("board", harness.slow(["TsJh9hAs", "TsJh9hAsKd"], "TsJh9hAsKd"))
 def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
   with jax.enable_x64(True):
     lines, _ = make_lines(make(board, APART))
@@ -192,16 +195,12 @@ def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
     assert again.exploitability == pytest.approx(whole.exploitability, rel=2e-4)  # by 16 bits
     for ours, theirs in zip(again.average_policy, whole.average_policy, strict=True):
       np.testing.assert_allclose(ours, theirs, atol=2e-3)
-    with pytest.raises(ValueError, match="num_iterations=4 must be more than start's 4"):
-      find(4, start=before)
-    with pytest.raises(ValueError, match="must be of the same lines"):
-      find(8, start=before._replace(sums=[rows[1:] for rows in before.sums]))
-    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
-      find(8, start=before._replace(sums=None))
-    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
-      find(8, start="a string")
-    with pytest.raises(ValueError, match="must be a solution with sums, of lines by CFR"):
-      find(8, start=before, algorithm="predictive_cfr_plus")
+    assert "num_iterations=4 must be more than start's 4" in sentence_of(find, 4, start=before)
+    fewer = before._replace(sums=[rows[1:] for rows in before.sums])
+    assert "must be of the same lines" in sentence_of(find, 8, start=fewer)
+    for start, *other in ((before._replace(sums=None),), ("",), (before, "predictive_cfr_plus")):
+      said = sentence_of(find, 8, *other, start=start)
+      assert "must be a solution with sums, of lines by CFR" in said
     assert find(2, algorithm="predictive_cfr_plus").sums is None
     for k in (0, 1):  # both are needed
       sums = list(before.sums)
@@ -325,15 +324,10 @@ def test_spots_at_once_have_one_shape(rivers):
 def sums_over_pairs(lines, columns, reach, player, board):
   """Returns fold and showdown values of each of a player's columns, pair by pair of hands."""
   game, own = columns.game, columns.classes[0]
-  cards = game.hole_cards
-  strength = evaluate(game.deck, np.array([[*hand, *board] for hand in cards]))
-  result = np.zeros((2, len(own[player].hand)))
-  for column, hand in enumerate(own[player].hand):
-    for other, place in enumerate(own[1 - player].column[0]):
-      if place >= 0 and not set(cards[hand]) & set(cards[other]):
-        sign = np.sign(int(strength[hand]) - int(strength[other]))
-        result[:, column] += reach[place] * np.array([1, sign])
-  return result
+  places = own[1 - player].column[0]
+  of_hands = np.where(places >= 0, reach[places], 0)
+  tables = pairs_on(game.deck, game.hole_cards, board)
+  return np.stack([(table @ of_hands)[own[player].hand] for table in tables])
 
 
 def test_spots_at_once_stop_where_each_would_alone(rivers):
@@ -388,12 +382,11 @@ def test_ends_are_sums_over_all_pairs(dense):
       reach = np.random.default_rng(player).random(width)
       wanted = sums_over_pairs(lines, columns, reach, player, game.board)
       for values, row in zip((ends.fold_values, ends.showdown_values), wanted):
-        found = values(prepared, jnp.asarray(reach)[None, None], player)[0, 0]
+        found = jax.jit(values, static_argnums=2)(prepared, reach[None, None], player)[0, 0]
         np.testing.assert_allclose(found, row, atol=1e-12)
       assert np.abs(wanted[0] - wanted[1]).max() > 0.1
 
 
-@pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(
   ("board", "ranges"),
   [
@@ -403,35 +396,36 @@ def test_ends_are_sums_over_all_pairs(dense):
     ("TsJh9dAc", CARDS),
   ],
 )
-def test_ends_in_cpp_are_those_of_xla(board, ranges, player):
+def test_ends_in_cpp_are_those_of_xla(board, ranges):
   lines, _ = make_lines(make(board, ranges))
   group = lines.streets[-1].groups[0]
   assert ends.form_of(group, lines.dtype) is ends.Walk  # or there is no compiler
   forms = (ends.Walk, ends.Dense, ends.Sorted)
   prepare = jax.jit(lambda group: [ends.make_ends(group, lines.dtype, form) for form in forms])
   walked, dense, ordered = prepare(group)
-  random = np.random.default_rng(0)
-  shows, folds = random.normal(size=(2, 2, 21)).astype(np.float32)
-  reach = random.random((2, 21, group.boards, group.width(1 - player)), np.float32)
-  reach *= group.strength[1 - player] >= 0
-
-  @jax.jit
-  def values(prepared, *given):
-    return jax.vmap(lambda *x: ends.end_values(prepared, x[0], player, *x[1:]))(reach, *given)
-
-  def gap(prepared, *given):
-    live = group.strength[player] >= 0
-    return np.abs((values(prepared, *given) - values(dense, *given)) * live).max()
-
-  none = shows[:, :0]
-  for given in ((shows, folds), (shows[:, :4], folds[:, :17]), (shows, none), (none, folds)):
-    assert gap(walked, *given) < 1e-4
-  assert gap(ordered, shows, folds) < 1e-4
   # Hands that tie, and hands of a class that hold other cards, are told from others.
   order = [x._replace(strength=jnp.minimum(x.strength, 90_000)) for x in walked.showdowns]
-  assert gap(walked._replace(showdowns=tuple(order)), shows, none) > 0.1
   held = [x._replace(number=jnp.minimum(x.number, 1)) for x in walked.cards]
-  assert (gap(walked._replace(cards=tuple(held)), shows, none) > 0.1) == (not group.plain)
+  random = np.random.default_rng(0)
+  shows, folds = random.normal(size=(2, 2, 21)).astype(np.float32)
+  none = shows[:, :0]
+  for player in (0, 1):
+    reach = random.random((2, 21, group.boards, group.width(1 - player)), np.float32)
+    reach *= group.strength[1 - player] >= 0
+    live = group.strength[player] >= 0
+
+    @jax.jit
+    def values(prepared, *given, player=player, reach=reach):
+      return jax.vmap(lambda *x: ends.end_values(prepared, x[0], player, *x[1:]))(reach, *given)
+
+    def gap(prepared, *given, values=values, live=live):
+      return np.abs((values(prepared, *given) - values(dense, *given)) * live).max()
+
+    for given in ((shows, folds), (shows[:, :4], folds[:, :17]), (shows, none), (none, folds)):
+      assert gap(walked, *given) < 1e-4
+    assert gap(ordered, shows, folds) < 1e-4
+    assert gap(walked._replace(showdowns=tuple(order)), shows, none) > 0.1
+    assert (gap(walked._replace(cards=tuple(held)), shows, none) > 0.1) == (not group.plain)
 
 
 _ON_DEVICES = """

@@ -5,7 +5,6 @@ import itertools
 
 import numpy as np
 import pytest
-from phevaluator import evaluate_cards
 
 import games
 import solvers
@@ -14,6 +13,7 @@ from games.tabulate import children_of
 from solvers import contrib, metrics
 from solvers.contrib.local_best_response import local_best_response_policy, opponent_ranges
 from solvers.metrics.local_best_response import Equity, move_values
+from tests.hand_pairs import pairs_on
 from tests.sentences import refused
 from tests.trees import as_policy, mover, random_policy
 
@@ -91,21 +91,9 @@ def test_who_always_folds_loses_the_blinds():
 
 
 def shares(game, board, weights):
-  """Returns each hand's share of the pot against `weights` `[H]`, pair by pair, on one board."""
-  cards = [game.deck.names(hand) for hand in game.hole_cards]
-
-  def rank(text):
-    return evaluate_cards(*[text[i : i + 2] for i in range(0, len(text), 2)])
-
-  taken = [bool(set(hand) & set(board)) for hand in game.hole_cards.tolist()]
-  ranks = [0 if t else rank(c + game.deck.names(board)) for c, t in zip(cards, taken)]
-  won, mass = np.zeros(len(cards)), np.zeros(len(cards))
-  for i, j in itertools.product(range(len(cards)), repeat=2):
-    if set(game.hole_cards[i]) & set(game.hole_cards[j]) or taken[i] or taken[j]:
-      continue
-    mass[i] += weights[j]
-    won[i] += weights[j] * (1.0 if ranks[i] < ranks[j] else 0.5 * (ranks[i] == ranks[j]))
-  return won, mass
+  """Returns what each hand wins from `weights` `[H]` on one board, ties as half, and their mass."""
+  mass, won = (table @ weights for table in pairs_on(game.deck, game.hole_cards, board))
+  return (won + mass) / 2, mass
 
 
 def test_against_who_always_calls_it_is_enumeration():

@@ -119,10 +119,10 @@ def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
   settings = {"params": None, "num_playthroughs": 32, "num_iterations": 64}
   real, wanted, spent = playthroughs._searches[Work.PLAIN], [], []
 
-  def count(table, roots, beliefs, reach, stop, active, num_iterations, *rest, **static):
+  def count(table, roots, beliefs, stop, active, num_iterations, *rest, **static):
     wanted.extend(np.asarray(stop)[np.asarray(active)].tolist())
     spent.extend([num_iterations // 2] * int(np.sum(active)))
-    return real(table, roots, beliefs, reach, stop, active, num_iterations, *rest, **static)
+    return real(table, roots, beliefs, stop, active, num_iterations, *rest, **static)
 
   monkeypatch.setattr(playthroughs, "_searches", dict.fromkeys(Work, count))
   policy = searching_policy(dice_agent, key=jax.random.key(0), **settings)
@@ -130,9 +130,9 @@ def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
   assert abs(np.mean(wanted) + 1 - 24.4) < 1
   assert np.mean(wanted) < np.mean(spent) < 27
 
-  def to_the_end(table, roots, beliefs, reach, stop, active, num_iterations, *rest, **static):
+  def to_the_end(table, roots, beliefs, stop, active, num_iterations, *rest, **static):
     stop = np.minimum(np.asarray(stop) + shift, 31)
-    return real(table, roots, beliefs, reach, stop, active, 64, *rest, **static)
+    return real(table, roots, beliefs, stop, active, 64, *rest, **static)
 
   monkeypatch.setattr(playthroughs, "_searches", dict.fromkeys(Work, to_the_end))
   full = searching_policy(dice_agent, key=jax.random.key(0), **settings)

@@ -59,32 +59,26 @@ def test_exploitability_of_any_policy_is_open_spiels():
   assert abs(spiel_exploitability.exploitability(other, TastePolicy(other)) - value) > 0.1
 
 
-@pytest.fixture(scope="module")
-def polar_case():
+def polar_case(fraction):
   """Nuts or nothing against one hand that beats nothing only; none of the cards overlap."""
-
-  def make(fraction):
-    bets = BetSizes((((fraction,), ()),), all_in=False, max_raises=1)
-    game = games.make(
-      "river_endgame_holdem", board="AsKhQd9c9s", ranks="9TJQKA", pot=1_000, bets=bets
-    )
-    strength = game.strengths()[0]
-    hands = [set(hand) for hand in game.hole_cards.tolist()]
-    order = np.argsort(strength, kind="stable")
-    catcher = int(order[len(order) // 2])
-    others = [h for h in order if not hands[h] & hands[catcher]]
-    beliefs = np.zeros((2, game.num_infostates))
-    air, nuts = others[:3], others[-3:]
-    assert strength[air].max() < strength[catcher] < strength[nuts].min()
-    beliefs[0, air] = beliefs[0, nuts] = 1 / 6
-    beliefs[1, catcher] = 1
-    return game, beliefs, air, nuts, catcher
-
-  return make
+  bets = BetSizes((((fraction,), ()),), all_in=False, max_raises=1)
+  board = dict(board="AsKhQd9c9s", ranks="9TJQKA", pot=1_000)
+  game = games.make("river_endgame_holdem", bets=bets, **board)
+  strength = game.strengths()[0]
+  hands = [set(hand) for hand in game.hole_cards.tolist()]
+  order = np.argsort(strength, kind="stable")
+  catcher = int(order[len(order) // 2])
+  others = [h for h in order if not hands[h] & hands[catcher]]
+  beliefs = np.zeros((2, game.num_infostates))
+  air, nuts = others[:3], others[-3:]
+  assert strength[air].max() < strength[catcher] < strength[nuts].min()
+  beliefs[0, air] = beliefs[0, nuts] = 1 / 6
+  beliefs[1, catcher] = 1
+  return game, beliefs, air, nuts, catcher
 
 
 @pytest.mark.parametrize("fraction", [0.5, 2.0])
-def test_polar_range_against_bluff_catcher(polar_case, fraction):
+def test_polar_range_against_bluff_catcher(fraction):
   """Bluffs are bet / (pot + 2 bet) of the bets; pot / (pot + bet) of the bets are called."""
   game, beliefs, air, nuts, catcher = polar_case(fraction)
   tree = games.build_public_tree(game)

@@ -11,10 +11,12 @@ import pytest
 import games
 import solvers
 from games.pairs import compatible_mass
-from games.poker import Deck, evaluate
+from games.poker import Deck
+from games.poker.cards import strengths_on
 from solvers import tuning
 from solvers.sweeps import join_levels, make_problem, showdowns, split_levels
 from tests import harness
+from tests.hand_pairs import pairs_on
 from tests.trees import random_policy, without_hands
 
 DECK = Deck()
@@ -22,35 +24,20 @@ BOARDS = ["3s7hTdKs2c", "2s2h2d2c3s", "AsKsQsJsTs", "4s8hTc9h2s"]  # the third a
 DECKS = {"whole": (DECK, BOARDS), "small": (Deck("9TJQKA", "sh"), ["9sTsJsQsKs", "9h9sTsThAs"])}
 
 
-def brute_force(deck, hands, board, reach):
-  """Returns values `[2, n, H]` of a fold and a showdown, pair by pair of hands, in float64."""
-  shown = np.array([[*hand, *board] for hand in hands.tolist()])
-  strength = evaluate(deck, shown).astype(int)
-  apart = (hands[:, None, :, None] != hands[None, :, None, :]).all(axis=(2, 3))
-  wins = np.sign(strength[:, None] - strength[None]) * apart
-  return np.stack([reach @ apart.T, reach @ wins.T])
-
-
 @pytest.fixture(scope="module", params=DECKS)
 def case(request):
-  """Strengths `[K, H]` over the hands of the deck, random reach, and values by brute force."""
+  """Strengths `[K, H]`, random reach, values of folds and showdowns by pairs, and live hands."""
   deck, names = DECKS[request.param]
   rng = np.random.default_rng(5)
-  hands = deck.hole_cards()
-  boards = [deck.parse(name) for name in names]
-  strengths, reach, truth, live = [], [], [], []
-  for board in boards:
-    alive = ~np.isin(hands, board).any(axis=1)
-    shown = np.array([[*hand, *board] for hand in hands.tolist()])
-    strengths.append(np.full(len(hands), -1))
-    strengths[-1][alive] = evaluate(deck, shown[alive])
-    x = rng.exponential(size=(3, len(hands))) * alive * (rng.random((3, len(hands))) < 0.7)
-    reach.append(x)
-    values = np.zeros((2, 3, len(hands)))
-    values[:, :, alive] = brute_force(deck, hands[alive], board, x[:, alive])
-    truth.append(values)
-    live.append(alive)
-  return (np.stack(strengths), np.stack(reach), np.stack(truth, axis=1), np.stack(live)[:, None])
+  hands, found = deck.hole_cards(), []
+  for board in map(deck.parse, names):
+    strengths = strengths_on(deck, hands, np.array(board))
+    alive, size = strengths >= 0, (3, len(hands))
+    reach = rng.exponential(size=size) * alive * (rng.random(size) < 0.7)
+    truth = np.stack([reach @ table.T for table in pairs_on(deck, hands, board)])
+    found.append((strengths, reach, truth, alive))
+  strengths, reach, truth, live = zip(*found)
+  return np.stack(strengths), np.stack(reach), np.stack(truth, axis=1), np.stack(live)[:, None]
 
 
 @functools.partial(jax.jit, static_argnames="dense")

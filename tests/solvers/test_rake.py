@@ -8,8 +8,9 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, Betting, Deck, Holdem, betting, evaluate
+from games.poker import BetSizes, Betting, Deck, Holdem, betting
 from games.poker.lines import Follower, make_lines
+from tests.hand_pairs import pairs_on
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 RAKE, CAP = 0.1, 3  # the cap is 15 chips of the pot of 20, less than that of 60
@@ -26,17 +27,10 @@ def won(game, state, player):
   """Returns what `player` wins with each hand from each of the other's: `[H, H]`."""
   paid = state[[betting.PAID_0, betting.PAID_1]].min()
   pot = 2 * paid - min(RAKE * 2 * paid, CAP)
-  board, cards = game.on_board(state[None])[0], game.hole_cards
-  number, status = len(cards), int(state[betting.STATUS])
-  other_folded = status == (betting.FOLDED_1, betting.FOLDED_0)[player]
-  share = np.full((number, number), float(other_folded))
-  if status == betting.CLOSED:
-    shown = np.concatenate([cards, np.tile(board, (number, 1))], axis=1)
-    strength = evaluate(game.deck, shown).astype(int)
-    share = (np.sign(strength[:, None] - strength) + 1) / 2
-  apart = ~(cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
-  live = ~np.isin(cards, board).any(axis=1)
-  return (pot * share - paid) * apart * live * live[:, None]
+  board, folded = game.on_board(state[None])[0], game.rules.at(state).folded
+  meet, wins = pairs_on(game.deck, game.hole_cards, board[board >= 0])
+  share = (wins + 1) / 2 if folded is None else float(folded != player)
+  return (pot * share - paid) * meet
 
 
 class Enumerated:
@@ -82,9 +76,8 @@ class Enumerated:
   def gap(self):
     """Returns the mean of what both players would gain by best responses."""
     beliefs, total = self.game.prior(), 0.0
-    cards = self.game.hole_cards
-    apart = ~(cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
-    pairs = beliefs[0] @ apart @ beliefs[1]
+    meet, _ = pairs_on(self.game.deck, self.game.hole_cards, self.game.board)
+    pairs = beliefs[0] @ meet @ beliefs[1]
     for p, best in itertools.product((0, 1), (True, False)):
       values = self.values((), self.follower.start(), beliefs[1 - p], p, best)
       total += (1 if best else -1) * (beliefs[p] @ values) / pairs

@@ -215,15 +215,11 @@ def learned():
     return make_sampler(tree), algorithm, run
 
 
+@functools.partial(harness.fast_to_compile, static_argnames="algorithm")
 def added(sampler, algorithm, state, keys):
   """Returns what updates of player 0 by `keys` add to regrets and policies: `[K, N, H]` each."""
-
-  @harness.fast_to_compile
-  def update(keys):
-    found = jax.vmap(lambda key: algorithm.update(sampler, state, key, 0))(keys)
-    return found.regret - state.regret, found.average - state.average
-
-  return update(keys)
+  found = jax.vmap(lambda key: algorithm.update(sampler, state, key, 0))(keys)
+  return found.regret - state.regret, found.average - state.average
 
 
 def test_periods_weigh_updates(learned, x64):

@@ -128,16 +128,11 @@ def dealt_columns(boards: Boards, own: Classes, below: Classes, moved: np.ndarra
   return np.concatenate([row[:, :most] for row in rows])
 
 
-def parent_columns(game: Holdem, boards: Boards, own: Classes, below: Classes) -> np.ndarray:
-  """Returns the column that each of the next round comes from: `[W of below]`; -1 if none."""
-  above = np.full(len(below.column), NONE)
-  for b in range(len(boards.cards)):
-    children = boards.child[b][boards.child[b] != NONE]
-    above[children] = b
-  width = np.diff([*below.starts, len(below.hand)])
-  board = above[np.repeat(np.arange(len(width)), width)]
-  found = own.column[board, np.maximum(below.hand, 0)]
-  return np.where(below.hand == NONE, NONE, found)
+def parent_columns(children: np.ndarray, width: int) -> np.ndarray:
+  """Returns the column that each of the next round's comes from, `[width]`; 0 if none."""
+  parents = np.zeros(width + 1, int)  # the last stands for nothing
+  parents[children] = np.arange(len(children))[:, None]
+  return parents[:-1]
 
 
 _TOLERANCE = 1e-9  # of a belief

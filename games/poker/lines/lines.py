@@ -125,7 +125,7 @@ def _dealt(game: Holdem, states: np.ndarray) -> np.ndarray:
   burned = np.asarray(game.burns(states))
   following = game.next_states(states, np.full(len(states), game.burn))
   states = np.where(burned[:, None], following, states)
-  cards = np.asarray(game.legal_deals(states)).argmax(axis=1)
+  cards = np.asarray(game.legal_actions(states))[:, game.first_deal :].argmax(axis=1)
   return game.next_states(states, game.first_deal + cards)
 
 
@@ -188,7 +188,6 @@ class LineMap:
     alike: cards and hands that may change places.
     nodes: the lines of each level.
     boards: of each round.
-    dead: `[B, H]` for each round, whether a hand holds a card that was dealt.
     classes: each player's on each round.
   """
 
@@ -196,7 +195,6 @@ class LineMap:
   alike: Alike
   nodes: tuple[LineNodes, ...]
   boards: tuple[Boards, ...]
-  dead: tuple[np.ndarray, ...]
   classes: tuple[tuple[Classes, Classes], ...]
 
   def sentence(self) -> str:
@@ -282,8 +280,7 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
   lines = Lines(ends([x.stake for x in nodes]), rakes, tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
-  dead = tuple(shares_card(own.cards, game.hole_cards) for own in boards)
-  return lines, LineMap(game, alike, nodes, tuple(boards), dead, tuple(classes))
+  return lines, LineMap(game, alike, nodes, tuple(boards), tuple(classes))
 
 
 def _street(game, rows, boards, classes, before, alike, strengths) -> Street:
@@ -296,9 +293,8 @@ def _street(game, rows, boards, classes, before, alike, strengths) -> Street:
   if before is None:
     return Street(belief, None, None, groups)
   above, of_above = before
-  found = [parent_columns(game, above, of_above[p], classes[p]) for p in (0, 1)]
-  parent: Any = tuple(np.maximum(x, 0) for x in found)
   children: Any = tuple(dealt_columns(above, of_above[p], classes[p], alike.moved) for p in (0, 1))
+  parent: Any = tuple(parent_columns(x, len(own.hand)) for x, own in zip(children, classes))
   return Street(belief, parent, children, groups)
 
 
@@ -387,7 +383,7 @@ class Follower:
     by, child = own.by[board, card], int(own.child[board, card])
     hands = np.where(place.hands == NONE, NONE, self.spot.alike.moved[by][place.hands])
     street = place.street + 1
-    blocked = self.spot.dead[street][child][hands]
+    blocked = shares_card(game.hole_cards, self.spot.boards[street].cards[child][None])[hands, 0]
     return Place(
       self._first[street],
       int(self.spot.nodes[place.level].next[place.row]),

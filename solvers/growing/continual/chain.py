@@ -14,6 +14,7 @@ from solvers.algorithms.wrappers import Promises
 from solvers.growing.gt_cfr import Asked
 from solvers.growing.simulate import sample_index
 from solvers.growing.states import GTCFR, StateFunction, only_wanted
+from solvers.leaf_values import normalise_beliefs
 
 
 class PublicState(NamedTuple):
@@ -73,10 +74,9 @@ def follow_action(rules: Game, here: PublicState, action: Any) -> PublicState:
 
 def alone(rules: Game, here: PublicState, beliefs: jax.Array) -> ChainStart:
   """Returns the start of a search from a public belief state itself, without promises."""
-  none = None
-  if rules.num_infostates > 1:
-    none = Promises.none(beliefs.shape[-1], beliefs.dtype)
-  return ChainStart(here, jnp.full(longest_wait(rules), -1, jnp.int32), beliefs, none)
+  hides = rules.num_infostates > 1
+  promises = Promises.none(beliefs.shape[-1], beliefs.dtype) if hides else None
+  return ChainStart(here, jnp.full(longest_wait(rules), -1, jnp.int32), beliefs, promises)
 
 
 def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
@@ -110,10 +110,8 @@ def next_start(
   (root, place, _), path = lax.scan(
     follow, (here, place.astype(child.dtype), left.current >= 0), since
   )
-  possible, reach = root.possible.astype(dtype), left.reach[:, place]
-  uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
-  totals = reach.sum(axis=1, keepdims=True)
-  ranges = jnp.where(totals > 0, reach / jnp.where(totals > 0, totals, 1.0), uniform)
+  reach = left.reach[:, place]
+  ranges, uniform = (normalise_beliefs(x, root.possible) for x in (reach, jnp.zeros_like(reach)))
   searcher = jnp.asarray(searcher, jnp.int32)
   is_opponent = jnp.arange(2, dtype=jnp.int32)[:, None] == 1 - searcher
   worth = left.values[1 - searcher, place]
@@ -201,20 +199,15 @@ def search_each(
     about, keys, active: `[B, ...]` decisions, a key for each, and whether it is searched.
     how: settings and network; `rounds` of each search, and the network's `params`.
   """
-  pieces, rows, found = tuning.pieces().searches, (about, keys), None
-  for search, here in ground.kinds(about.start.root.state):
 
-    def each(row: tuple[Any, Any], search: Any = search) -> Found:
-      return search(*row, how=how, rounds=rounds, params=params)
+  def of_kind(search: Any, here: jax.Array) -> Found:
+    """Returns the results of the searches that are `here`, zeros elsewhere."""
+    each = jax.vmap(functools.partial(search, how=how, rounds=rounds, params=params))
+    wanted, pieces = active & here, tuning.pieces().searches
+    return only_wanted(lambda rows: each(*rows), (about, keys), wanted, pieces, len(active))
 
-    new = only_wanted(jax.vmap(each), rows, active & here, pieces, len(active))
-    if found is not None:
-      new = jax.tree.map(
-        lambda x, y, here=here: jnp.where(here.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, found
-      )
-    found = new
-  assert found is not None
-  return found
+  found = [of_kind(*x) for x in ground.kinds(about.start.root.state)]
+  return jax.tree.map(lambda *x: functools.reduce(jnp.add, x), *found)
 
 
 def next_starts(
@@ -339,7 +332,6 @@ def _past_chance(rules: Game, standing: Standing, key: jax.Array) -> Standing:
     )
     return _take(rules, standing, chosen), key
 
-  def at_chance(carry):
-    return one(rules.actor, carry[0].here.state) == CHANCE
-
-  return lax.while_loop(at_chance, step, (standing, key))[0]
+  return lax.while_loop(
+    lambda carry: one(rules.actor, carry[0].here.state) == CHANCE, step, (standing, key)
+  )[0]

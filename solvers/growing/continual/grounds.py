@@ -4,7 +4,9 @@
 # is exact (Player of Games, section B.1): its searches depend on what it saw alone, so that all
 # of them can be made beforehand, those further down the tree after those above.
 
+import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +17,7 @@ import numpy as np
 from games import CHANCE, Game, PublicTree, Tabulated, build_public_tree, stack_trees, tabulate
 from games.arrays import Positive, checked
 from games.public_tree import Array, largest_payoff
-from games.tabulate import NodeInfo, children_of
+from games.tabulate import NodeInfo, by_edge, children_of
 from solvers import tuning, validation
 from solvers.growing.continual.chain import (
   ChainSearch,
@@ -35,7 +37,8 @@ from solvers.growing.gt_cfr import Asked, Grown, grow
 from solvers.growing.insertion.tree import ByRules, most_nodes
 from solvers.growing.marked import OnTree
 from solvers.growing.states import GTCFR, StateFunction
-from solvers.metrics.histories import Histories, public_histories
+from solvers.leaf_values import normalise_beliefs
+from solvers.metrics.histories import Histories, public_histories, subtree_sizes
 from solvers.resolving import Placer
 from solvers.xla import Programs, work_on_trees
 
@@ -80,57 +83,51 @@ class TreeGround(Ground):
     return sum(level.num_inner for level in self.tree.structure.levels)
 
   def nothing(self) -> Left:
-    tree = self.tree
-    rows = jnp.zeros((2, tree.num_nodes, tree.num_infostates), tree.dtype)
-    known, none = jnp.zeros((2, tree.num_nodes), bool), jnp.full((), -1, jnp.int32)
-    return Left(none, beginning(self.rules), None, rows, rows, known)
+    return _nothing(self.rules, self.tree.num_nodes, None, self.tree.dtype)
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
     if self.parts is None:
       return super().kinds(roots)
     small = jnp.asarray(self.parts.part)[roots[:, 0]] >= 0
-    return [(self.search, ~small), (self._search_part, small)]
+    in_part = functools.partial(self.search, in_part=True)
+    return [(self.search, ~small), (in_part, small)]
 
-  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
-    root, current = row.start.root.state[0], row.here.state[0]
-    about = self.tree, self.rules.tables.info, self.scale, root, current
-    start = OnTree(*about, row.start.beliefs, row.start.promises)
-    return self.found(row, grow(start, key, params, rounds, how.search, network=how.network))
-
-  def _search_part(
-    self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any
-  ) -> Found:
-    """Makes one search in the part below its root."""
-    parts = jax.tree.map(jnp.asarray, self.parts)
-    root, current = row.start.root.state[0], row.here.state[0]
-    number = parts.part[root]
-    tree, nodes, places = jax.tree.map(
-      lambda x: x[number], (parts.trees, parts.nodes, parts.places)
-    )
-    about = tree, nodes, self.scale, parts.local[root], parts.local[current]
-    start = OnTree(*about, row.start.beliefs, row.start.promises)
+  def search(
+    self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any,
+    in_part: bool = False,
+  ) -> Found:  # fmt: skip
+    """Makes one search, in the whole tree or in the part below its root."""
+    current = row.here.state[0].astype(jnp.int32)
+    tree, nodes, at = self.tree, self.rules.tables.info, (row.start.root.state[0], current)
+    if in_part:
+      parts = jax.tree.map(jnp.asarray, self.parts)
+      tree, nodes, places = jax.tree.map(
+        lambda x: x[parts.part[at[0]]], (parts.trees, parts.nodes, parts.places)
+      )
+      at = parts.local[at[0]], parts.local[current]
+    start = OnTree(tree, nodes, self.scale, *at, row.start.beliefs, row.start.promises)
     grown = grow(start, key, params, rounds, how.search, network=how.network)
-
-    def put(x: jax.Array) -> jax.Array:
-      empty = jnp.zeros((2, self.tree.num_nodes, *x.shape[2:]), x.dtype)
-      return empty.at[:, places].set(x, mode="drop")
-
-    spread = grown._replace(
-      values=put(grown.values),
-      reach=put(grown.reach),
-      known=put(grown.known),
-      asked=grown.asked._replace(here=places[grown.asked.here].astype(jnp.int32)),
-    )
-    return self.found(row, spread)
-
-  def found(self, row: ChainSearch, grown: Grown) -> Found:
-    """Returns the result of a search by the nodes of the whole tree."""
     here = grown.asked.here
+    if in_part:
+
+      def put(x: jax.Array) -> jax.Array:
+        empty = jnp.zeros((2, self.tree.num_nodes, *x.shape[2:]), x.dtype)
+        return empty.at[:, places].set(x, mode="drop")
+
+      spread = {name: put(getattr(grown, name)) for name in ("values", "reach", "known")}
+      grown, here = grown._replace(**spread), places[here].astype(jnp.int32)
     possible = jnp.ones((2, self.tree.num_infostates), bool)
     if self.tree.possible is not None:
       possible = jnp.asarray(self.tree.possible)[here]
     asked = grown.asked._replace(here=PublicState(here[None], possible))
-    return _found(row, grown, row.here.state[0].astype(jnp.int32), None, asked)
+    return _found(row, grown, current, None, asked)
+
+
+def _nothing(rules: Game, number: int, child: jax.Array | None, dtype: Any) -> Left:
+  """Returns the empty result of a search in a `number` of places."""
+  rows = jnp.zeros((2, number, rules.num_infostates), dtype)
+  none, known = jnp.full((), -1, jnp.int32), jnp.zeros((2, number), bool)
+  return Left(none, beginning(rules), child, rows, rows, known)
 
 
 def _found(
@@ -163,11 +160,8 @@ class RulesGround(Ground):
     return cls(rules, most_nodes(rules, search, longest_wait(rules)))
 
   def nothing(self) -> Left:
-    rules = self.rules
-    rows = jnp.zeros((2, self.capacity, rules.num_infostates), jnp.result_type(float))
-    child = jnp.full((self.capacity, rules.num_actions), -1, jnp.int32)
-    none = jnp.full((), -1, jnp.int32)
-    return Left(none, beginning(rules), child, rows, rows, jnp.zeros((2, self.capacity), bool))
+    child = jnp.full((self.capacity, self.rules.num_actions), -1, jnp.int32)
+    return _nothing(self.rules, self.capacity, child, float)
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     (root, path, beliefs, promises), rules = row.start, self.rules
@@ -175,15 +169,9 @@ class RulesGround(Ground):
     grown = grow(start, key, params, rounds, how.search, network=how.network)
     tree, asked = grown.tree, grown.asked
     here = PublicState(tree.state[asked.here], tree.possible[asked.here])
-    asked = asked._replace(here=here, beliefs=_allowed(asked.beliefs, here.possible))
+    believed = normalise_beliefs(jnp.where(here.possible, asked.beliefs, 0.0), here.possible)
+    asked = asked._replace(here=here, beliefs=believed)
     return _found(row, grown, grown.current.astype(jnp.int32), tree.child, asked)
-
-
-def _allowed(beliefs: jax.Array, possible: jax.Array) -> jax.Array:
-  """Returns beliefs `[P, H]` in what is possible alone; uniform there where they were in none."""
-  kept = jnp.where(possible, beliefs, 0.0)
-  kept = jnp.where(kept.sum(axis=1, keepdims=True) > 0, kept, possible.astype(kept.dtype))
-  return kept / jnp.maximum(kept.sum(axis=1, keepdims=True), jnp.finfo(beliefs.dtype).tiny)
 
 
 @checked
@@ -225,10 +213,7 @@ def tree_ground(game: Game, tree: PublicTree, *, share: float = _SHARE) -> TreeG
 def _part_roots(tree: PublicTree, share: float) -> list[int]:
   """Returns the roots of the largest subtrees that are small enough, those of ends left out."""
   parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
-  sizes = np.ones(tree.num_nodes, int)
-  for node in range(tree.num_nodes - 1, 0, -1):
-    sizes[parent[node]] += sizes[node]
-  small = sizes <= share * tree.num_nodes
+  small = subtree_sizes(parent) <= share * tree.num_nodes
   first = small & ~small[np.maximum(parent, 0)]
   return np.flatnonzero(first & (kind <= CHANCE) & (parent >= 0)).tolist()
 
@@ -237,6 +222,7 @@ def _part_roots(tree: PublicTree, share: float) -> list[int]:
 # end of the game, and what they find does not depend on their room.
 _ROOM = (48, 384)
 Progress = Callable[[int, int], None]
+Chain = Literal["own", "single"]
 
 
 @validation.checked
@@ -248,7 +234,7 @@ def resolved_policies(
   seeds: Sequence[int] = (0,),
   network: StateFunction | None = None,
   params: Any = None,
-  chain: Literal["own", "single"] = "own",
+  chain: Chain = "own",
   batch_size: Positive | None = None,
   progress: Progress | None = None,
 ) -> np.ndarray:
@@ -269,21 +255,13 @@ def resolved_policies(
   """
   ground = tree_ground(game, tree)
   histories = public_histories(ground.rules, max_histories=tree.num_nodes)
-  whole = jax.device_put(ground)
-  settings = dict(network=network, params=params, batch_size=batch_size, progress=progress)
-  found = _policies(lambda size: whole, histories, search, seeds, chain=chain, **settings)
-  nodes, info = histories.state[:, 0], ground.rules.tables.info
-  policies = np.ones((len(found), tree.num_nodes, tree.num_infostates), tree.dtype)
-  if ground.rules.num_hidden == 1:
-    child = info.child[nodes, : found.shape[2]]
-    there = (child >= 0) & (histories.kind < CHANCE)[:, None]
-    policies[:, child[there]] = found[:, there]
-  else:
-    place, move, held = np.nonzero(histories.moves >= 0)
-    child = info.child[nodes[place], histories.moves[place, move, held]]
-    leads_to = histories.leads_to[place, move, held]
-    policies[:, child, leads_to] = found[:, place, move, held]
-  return policies
+  found = history_policies(
+    histories, search=search, seeds=seeds, network=network, params=params, ground=ground,
+    chain=chain, batch_size=batch_size, progress=progress,
+  )  # fmt: skip
+  mine = np.flatnonzero(histories.kind < CHANCE)
+  nodes = histories.state[mine, 0]
+  return np.stack([by_edge(ground.rules, nodes, policy[mine]) for policy in found])
 
 
 @validation.checked
@@ -294,68 +272,53 @@ def history_policies(
   seeds: Sequence[int] = (0,),
   network: StateFunction | None = None,
   params: Any = None,
+  ground: TreeGround | None = None,
+  chain: Chain = "own",
   batch_size: Positive | None = None,
   progress: Progress | None = None,
 ) -> np.ndarray:
-  """Returns the policy of an agent that searches at every decision by rules: `[seeds, N, M, H]`.
+  """Returns the policy of an agent that searches at every decision: `[seeds, N, M, H]`.
 
   Moves are as `moves_of` numbers them; zero where no player moves.
 
   Args:
     histories: of the game.
-    search, seeds, network, params, batch_size, progress: as for `resolved_policies`.
+    ground: of all searches; None for rules by which they make their trees.
+    search, seeds, network, params, chain, batch_size, progress: as for `resolved_policies`.
 
   Raises:
-    ValueError: `batch_size` is not allowed.
+    ValueError: `chain` or `batch_size` is not allowed.
   """
-  game = histories.game
-  most = min(RulesGround.of(game, search).capacity, int(histories.sizes[0]))
-  rooms = [x for x in _ROOM if 2 * x < most] + [most]
+  grounds: list[Any] = [jax.device_put(ground)]
+  if ground is None:
+    most = min(RulesGround.of(histories.game, search).capacity, len(histories.kind))
+    grounds = [RulesGround(histories.game, x) for x in _ROOM if 2 * x < most]
+    grounds.append(RulesGround(histories.game, most))
 
-  grounds = [RulesGround(game, room) for room in rooms]
+  def ground_of(ahead: int) -> Any:
+    """Returns the ground of searches that `ahead` histories are ahead of."""
+    return next((x for x in grounds[:-1] if x.capacity >= ahead), grounds[-1])
 
-  def ground_of(size: int) -> RulesGround:
-    return next((ground for ground in grounds if ground.capacity >= size), grounds[-1])
-
-  settings = dict(network=network, params=params, batch_size=batch_size, progress=progress)
-  return _policies(ground_of, histories, search, seeds, chain="own", **settings)
-
-
-def _policies(
-  ground_of: Callable[[int], Any],
-  histories: Histories,
-  search: GTCFR,
-  seeds: Sequence[int],
-  *,
-  chain: str,
-  network: StateFunction | None,
-  params: Any,
-  batch_size: int | None,
-  progress: Progress | None,
-) -> np.ndarray:
-  """Computes `history_policies`; `ground_of` is of the number of histories ahead."""
   batch_size = batch_size or tuning.pieces().chains
   seeds = validation.check_places("seeds", seeds, validation.MAX_COUNT).tolist()
-  sizes, how = histories.sizes, How(search.of_any_length(), network)
+  sizes, how = subtree_sizes(histories.parent), How(search.of_any_length(), network)
   decisions = np.flatnonzero(histories.kind < CHANCE)
-  above = {int(node): _last_decision(histories, int(node), chain) for node in decisions}
-  below: dict[int, list[int]] = {}
-  for node, before in above.items():
-    if before is not None:
-      below.setdefault(before, []).append(node)
-  first = [node for node, before in above.items() if before is None]
+  below = collections.defaultdict[int | None, list[int]](list)
+  for node in decisions.tolist():
+    below[_last_decision(histories, node, chain)].append(node)
   ground = ground_of(1)
   nothing = jax.tree.map(lambda x: jnp.asarray(x)[None], ground.nothing())
-  begun = _starts(ground, histories, nothing, [(0, node, None) for node in first])
-  waiting = {(node, i): begun[0, node] for node in first for i in range(len(seeds))}
+  begun = _starts(ground, histories, nothing, [(0, node, None) for node in below[None]])
+  waiting = {(node, i): begun[0, node] for node in below[None] for i in range(len(seeds))}
   policies = np.zeros((len(seeds), *histories.moves.shape), nothing.reach.dtype)
   search_some = _search_some[work_on_trees()]
   done, total = 0, len(decisions) * len(seeds)
   for depth in range(int(histories.depth[-1]) + 1):
     ready = [job for job in waiting if histories.depth[job[0]] == depth]
-    grounds = {job: ground_of(int(sizes[_root(histories, waiting, job)])) for job in ready}
-    for ground in {id(x): x for x in grounds.values()}.values():
-      jobs = [job for job in ready if grounds[job] is ground]
+    roots = [histories.path(x[0])[-1 - int((waiting[x].path >= 0).sum())] for x in ready]
+    chosen = [ground_of(int(sizes[root])) for root in roots]
+    for ground in {id(x): x for x in chosen}.values():
+      jobs = [job for job, own in zip(ready, chosen) if own is ground]
       for start in range(0, len(jobs), batch_size):
         some = jobs[start : start + batch_size]
         filled = some + [some[-1]] * (batch_size - len(some))
@@ -374,12 +337,12 @@ def _policies(
           params=params,
         )
         policy = np.asarray(found.policy)
-        jobs_below = [(r, n, s) for r, (s, _) in enumerate(some) for n in below.get(s, ())]
+        jobs_below = [(r, n, s) for r, (s, _) in enumerate(some) for n in below[s]]
         starts = _starts(ground, histories, found.left, jobs_below)
         for row, (node, i) in enumerate(some):
           policies[i, node] = policy[row]
           del waiting[node, i]
-          waiting |= {(n, i): starts[row, n] for n in below.get(node, ())}
+          waiting |= {(n, i): starts[row, n] for n in below[node]}
         done += len(some)
         if progress is not None:
           progress(done, total)
@@ -397,13 +360,14 @@ def _starts(
     filled = [*some, *[some[-1]] * (size - len(some) if len(jobs) > size else 0)]
     since = np.full((len(filled), longest), -1, np.int32)
     for row, (_, node, above) in enumerate(filled):
-      actions = histories.since(node, above)
+      path = histories.path(node)
+      actions = histories.action[path[1 + path.index(above or 0) :]]
       since[row, : len(actions)] = actions[:longest]
-    rows = np.array([row for row, _, _ in filled])
-    nodes = np.array([node for _, node, _ in filled])
+    rows, nodes = np.array([job[:2] for job in filled]).T
     here = PublicState(histories.state[nodes], histories.possible[nodes])
-    starts = _next_starts(ground, left, rows, here, since, histories.kind[nodes])
-    starts = jax.tree.map(np.asarray, starts)
+    starts = jax.tree.map(
+      np.asarray, _next_starts(ground, left, rows, here, since, histories.kind[nodes])
+    )
     for i, (row, node, _) in enumerate(some):
       found[row, node] = jax.tree.map(lambda x, i=i: x[i], starts)
   return found
@@ -420,20 +384,7 @@ _search_some = Programs(search_each, static_argnames="how")
 _keys = jax.jit(jax.vmap(decision_key))
 
 
-def _root(histories: Histories, waiting: Any, job: tuple[int, int]) -> int:
-  """Returns the history at which a search starts."""
-  node = job[0]
-  for _ in range(int((waiting[job].path >= 0).sum())):
-    node = int(histories.parent[node])
-  return node
-
-
-def _last_decision(histories: Histories, node: int, chain: str) -> int | None:
+def _last_decision(histories: Histories, node: int, chain: Chain) -> int | None:
   """Returns the decision before `node` from whose search the next starts, if there is one."""
-  above = int(histories.parent[node])
-  while above >= 0:
-    kind = histories.kind[above]
-    if kind == histories.kind[node] or (chain == "single" and kind < CHANCE):
-      return above
-    above = int(histories.parent[above])
-  return None
+  kinds, own = histories.kind, (histories.kind[node],) if chain == "own" else (0, 1)
+  return next((x for x in histories.path(node)[-2::-1] if kinds[x] in own), None)
