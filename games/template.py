@@ -131,8 +131,8 @@ def fill(rules: Any, number: int, state: jax.Array) -> PublicTree:
       possible = rules.possible(states)
   dtype = jnp.result_type(float)
   prior = possible[0].astype(dtype)
-  features = [game.features(states[leaves], player) for player in (0, 1)]
-  there = exists[leaves]
+  rows, there = states[np.append(0, leaves)], exists[leaves]
+  features = jnp.stack([game.features(rows, player) for player in (0, 1)])
   tree = PublicTree(
     parent=jnp.where(exists, parent, -1),
     action=jnp.where(exists, actions, -1),
@@ -148,8 +148,8 @@ def fill(rules: Any, number: int, state: jax.Array) -> PublicTree:
     leaf_pair_index=jnp.zeros(len(leaves), jnp.int32),
     payoff_index=jnp.asarray(template.payoff_index, jnp.int32),
     payoff_scale=jnp.where(exists[ends], game.payoff_scale(states[ends]), 0.0),
-    root_features=jnp.stack([game.features(state[None], player)[0] for player in (0, 1)]),
-    leaf_features=jnp.where(there[:, None], jnp.stack(features), 0.0),
+    root_features=features[:, 0],
+    leaf_features=jnp.where(there[:, None], features[:, 1:], 0.0),
     leaf_actor=jnp.where(there, game.actor(states[leaves]), PADDING).astype(jnp.int8),
     structure=structure,
     depth_limited=leaves.size > 0,

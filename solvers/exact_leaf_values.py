@@ -1,7 +1,6 @@
 """Exact leaf values: the subgame below every leaf, solved whenever it is asked about."""
 
 import dataclasses
-import functools
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -44,19 +43,17 @@ class SolveBelow:
     if self.stacked:
       trees, which = params
       params = (LeafGroup(np.arange(len(which)), trees, which),)
-    given = query.beliefs if query.value_beliefs is None else query.value_beliefs
+    beliefs = query.beliefs if query.value_beliefs is None else query.value_beliefs
     policies = self.subgame_policies(params, query.beliefs)
-    return self.values(params, policies, given, query.traverser)
 
-  def values(
-    self, params: Any, policies: list[jax.Array], beliefs: jax.Array, player: int
-  ) -> jax.Array:
-    """Returns `player`'s expected values at the leaves, `[L, H]`, under the subgames' policies."""
+    def value(tree, policy, beliefs):
+      problem = make_problem(tree, beliefs)
+      return policy_values(problem, problem.split(policy))[query.traverser]
+
     values = jnp.zeros_like(beliefs[:, 0])
     for (leaves, trees, which), policy in zip(params, policies):
       tree, axis = _rows(trees, which)
-      value = jax.vmap(functools.partial(_value, player=player), (axis, 0, 0))
-      found = value(tree, policy, beliefs[leaves])
+      found = jax.vmap(value, (axis, 0, 0))(tree, policy, beliefs[leaves])
       values = values.at[leaves].set(found, unique_indices=True)
     return values
 
@@ -80,12 +77,6 @@ def _rows(trees: PublicTree, which) -> tuple[PublicTree, int | None]:
   if which is None:
     return trees, None
   return take(trees, which), 0
-
-
-def _value(tree: PublicTree, policy: jax.Array, beliefs: jax.Array, player: int) -> jax.Array:
-  """Returns `player`'s expected values in a subgame under a policy `[n, H]`: `[H]`."""
-  problem = make_problem(tree, beliefs)
-  return policy_values(problem, problem.split(policy))[player]
 
 
 class ExactLeafValues:

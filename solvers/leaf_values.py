@@ -133,13 +133,6 @@ def beliefs_of(problem: Problem, reach: tuple[jax.Array, jax.Array] | jax.Array)
   return normalise_beliefs(jnp.stack((reach[0], reach[1]), axis=1), problem.leaf_possible())
 
 
-def make_query(
-  problem: Problem, player: int, beliefs: jax.Array, value_beliefs: jax.Array | None = None
-) -> LeafQuery:
-  """Returns `player`'s question about the leaves at `beliefs` `[L, P, H]`."""
-  return LeafQuery(problem.leaf_features(player), player, beliefs, value_beliefs)
-
-
 def seat_of(movers: jax.Array, rows: jax.Array) -> jax.Array:
   """Swaps players in rows `[R, P, ...]` where player 1 moves: the mover's first, or back again."""
   is_second = (movers == 1).reshape(-1, *[1] * (rows.ndim - 1))

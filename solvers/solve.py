@@ -176,8 +176,7 @@ def _check_start(
   if not (begun and isinstance(tree, Lines) and resumes(algorithm)):
     raise ValueError("start must be a solution with sums, of lines by CFR with a target")
   sums = jax.tree.map(lambda x: from_half(x) if is_half(x) else x, start.sums, is_leaf=is_half)
-  sizes = [(x.size, tree.streets[x.street].width(x.mover or 0)) for x in tree.levels]
-  wanted = [None if x.mover is None else size for x, size in zip(tree.levels, sizes)]
+  wanted = [None if x.mover is None else size for x, size in zip(tree.levels, tree.shapes)]
   if any([None if x is None else np.shape(x) for x in rows] != wanted for rows in sums):
     raise ValueError("start must be of the same lines")
   if int(number) <= start.iterations:

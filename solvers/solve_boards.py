@@ -11,7 +11,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from games.arrays import check_fields
-from games.poker.lines import Lines
+from games.poker.lines.lines import LineLevel, Lines
 from solvers import loop, tuning
 from solvers.algorithms.cfr import CFR, CFRState, replace_player
 from solvers.algorithms.regret_rules import Exponent, Siblings, decay
@@ -145,7 +145,7 @@ class ByBoards:
     regret: list[Any] = [None] * len(policy)
     for p, own in rows.items():
       k = self._count(state, p)
-      for i, row in zip(_levels(chunk, p), own, strict=True):
+      for i, row in zip(_levels(chunk.lines.levels, p), own, strict=True):
         regret[i] = row
         policy[i] = self.cfr.rule.match(row, Siblings(chunk, i, p), k)
     nothing: Any = None
@@ -229,7 +229,7 @@ class ByBoards:
       factor = decay(self._count(state, 1), self.averaging)
       rows = tuple(x * factor + y for x, y in zip(rows, newest, strict=True))
     policy = list(chunk.uniform_policy())
-    for index, row in zip(_levels(chunk, player), rows, strict=True):
+    for index, row in zip(_levels(problem.levels, player), rows, strict=True):
       policy[index] = chunk.normalise_rows(index, player, row, free=False)
     return tuple(policy)
 
@@ -253,7 +253,7 @@ class ByBoards:
 
       def normalise(*rows):
         policy = self._average_chunk(problem, state, newest, number, i, player, rows)
-        return tuple(policy[k] for k in _levels(problem, player))
+        return tuple(policy[k] for k in _levels(problem.levels, player))
 
       return _put(tables, i, _apart(k, normalise, rows))
 
@@ -263,7 +263,7 @@ class ByBoards:
   def _zeros(self, problem: PartedProblem, part: Part, player: int, halves: bool = False) -> Tables:
     chunks, width = part.belief[player].shape
     dtype = part.belief[player].dtype
-    sizes = [problem.levels[i].size for i in _levels(problem, player)]
+    sizes = [problem.levels[i].size for i in _levels(problem.levels, player)]
     if not halves:
       return tuple(jnp.zeros((chunks, size, width), dtype) for size in sizes)
     boards = part.num_boards
@@ -289,14 +289,13 @@ def _gather(values: list[jax.Array]) -> list[jax.Array]:
   return [lax.all_gather(own, AXIS, tiled=True) for own in values]
 
 
-def _levels(problem: LinesProblem | PartedProblem, player: int) -> list[int]:
-  """Returns the levels of the last round that a player moved to."""
-  levels = problem.lines.levels if isinstance(problem, LinesProblem) else problem.levels
+def _levels(levels: Sequence[LineLevel], player: int) -> list[int]:
+  """Returns which of the last round's levels a player moved to."""
   return [i for i, level in enumerate(levels) if level.mover == player]
 
 
 def _moved(chunk: LinesProblem, rows: Levels, player: int) -> Tables:
-  return tuple(rows[i] for i in _levels(chunk, player))
+  return tuple(rows[i] for i in _levels(chunk.lines.levels, player))
 
 
 def _halved(problem: PartedProblem, top: Any, tables: Any) -> Any:

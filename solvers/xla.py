@@ -38,10 +38,17 @@ class Work(enum.Enum):
   BOARDS = "lines of betting, the last round a few boards at a time"
   NETWORKS = "a network at the leaves, or lines of one round of betting"
   LOOPS = "loops of small kernels on an accelerator"
+  ONCE = "run once, on a CPU, so that it is compiled quickly"
 
 
+_QUICK = {
+  "xla_backend_optimization_level": 0,
+  "xla_llvm_disable_expensive_passes": True,
+  "xla_cpu_use_fusion_emitters": False,
+}
 _WISHES: dict[Work, dict[str, Any]] = {
   Work.PLAIN: {},
+  Work.ONCE: _QUICK,
   # JAX 0.10 has two sets of emitters. The older ones compile a tree in half the time and a fifth of
   # the memory, and the result is as fast or faster. For a network's activations they take twice as
   # long. Later releases have the newer ones alone.
@@ -55,12 +62,6 @@ _WISHES: dict[Work, dict[str, Any]] = {
   # Two turns of a loop become one, so that no turn copies its results to where the next reads them:
   # a third of the kernels of a small game. The other turn is as quick to compile as the copies.
   Work.LOOPS: {"xla_gpu_enable_while_loop_double_buffering": True},
-}
-
-_QUICK = {
-  "xla_backend_optimization_level": 0,
-  "xla_llvm_disable_expensive_passes": True,
-  "xla_cpu_use_fusion_emitters": False,
 }
 
 # LLVM unrolls the small loops of a sweep, which costs two thirds of the compilation of a tree and

@@ -193,6 +193,6 @@ def test_a_state_of_another_precision_is_refused():
   setup = make_setup(TINY)
   newest = checkpoint.checkpoints_of(trained())[-1]
   with doubles():
-    like = jax.eval_shape(lambda: setup.trainer.init(setup.table, 0, setup.mesh))
+    like = jax.eval_shape(functools.partial(setup.trainer.init, setup.table, mesh=setup.mesh), 0)
     with pytest.raises(ConfigError, match=r"in float32, .*; JAX_ENABLE_X64=0 reads it as it is$"):
       checkpoint.restore(newest, like, setup.mesh)

@@ -215,6 +215,12 @@ class NetworkFunction:
     return params[self.name], encoded, in_type_of(params[self.name], beliefs)
 
 
+# A program that asks for both players, or at several stages, traces the network once.
+@functools.partial(jax.jit, static_argnums=0, static_argnames="kernel")
+def _decode(network: Any, params: Any, encoded: Any, beliefs: jax.Array, **how: Any) -> Any:
+  return network.apply(params, encoded, beliefs, method="decode", **how)
+
+
 @dataclasses.dataclass(frozen=True)
 class NetworkLeafValues(NetworkFunction):
   """A value network as the `leaf_values` that solvers ask."""
@@ -230,7 +236,7 @@ class NetworkLeafValues(NetworkFunction):
       )
     own = query.beliefs[:, query.traverser]
     other = query.beliefs[:, 1 - query.traverser]
-    decode = functools.partial(self.network.apply, method="decode")
+    decode = functools.partial(_decode, self.network)
     arguments = self.arguments(params, query, jnp.concatenate([own, other], axis=-1))
     if not self.network.fused:
       return jnp.asarray(decode(*arguments), own.dtype)
@@ -343,7 +349,7 @@ class NetworkStates(NetworkFunction):
   def __call__(self, params: Any, query: StateQuery) -> StateAnswer:
     """Answers a query."""
     beliefs = query.beliefs.reshape(len(query.beliefs), -1)
-    answers = self.network.apply(*self.arguments(params, query, beliefs), method="decode")
+    answers = _decode(self.network, *self.arguments(params, query, beliefs))
     return StateAnswer(*(jnp.asarray(x, beliefs.dtype) for x in answers))
 
 

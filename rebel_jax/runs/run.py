@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import importlib.util
 import math
@@ -119,7 +120,8 @@ def train(
     with in_sentences(config), signals.raising():
       setup = make_setup(config, options.num_devices, measured=evaluate is None)
       if options.resume:
-        like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
+        init = functools.partial(setup.trainer.init, setup.table, mesh=setup.mesh)
+        like = jax.eval_shape(init, 0)  # a traced seed: nothing is compiled
         state = checkpoint.restore(resumed.checkpoint, like, setup.mesh)
         state = with_decay_steps(state, config.gradient_steps)  # it may have been for a shorter run
       else:

@@ -15,7 +15,7 @@ from rebel_jax.training.self_play import Lanes, SelfPlay
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
 from solvers import tuning
 from solvers.validation import is_concrete
-from solvers.xla import Programs, Work
+from solvers.xla import Programs, Work, options_for
 
 DEVICES = "devices"
 MOST_STEPS = 256  # of one call of `Trainer.run`
@@ -58,9 +58,12 @@ class Trainer:
   # of the whole run; not compared: a new optimizer's state alone depends on it
   decay_steps: int = dataclasses.field(default=1, compare=False)
 
-  def init(self, table: Any, seed: int, mesh: Mesh) -> TrainState:
+  def init(self, table: Any, seed: Any, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
-    return with_decay_steps(_compile_init(self, mesh)(table, np.uint32(seed)), self.decay_steps)
+    work = Work.PLAIN
+    if is_concrete(seed):
+      seed, work = np.uint32(seed), Work.ONCE if tuning.on_cpu() else work
+    return with_decay_steps(_compile_init(self, mesh, work)(table, seed), self.decay_steps)
 
   def run(
     self, table: Any, state: TrainState, num_steps: int, mesh: Mesh
@@ -157,10 +160,10 @@ def shardings(mesh: Mesh) -> Any:
 
 
 @functools.lru_cache(maxsize=16)
-def _compile_init(trainer: Trainer, mesh: Mesh):
+def _compile_init(trainer: Trainer, mesh: Mesh, work: Work):
   # A compiled program puts each array where it belongs, also on the devices of other processes.
   init = functools.partial(_init, trainer, mesh.devices.size)
-  return jax.jit(init, out_shardings=shardings(mesh))
+  return jax.jit(init, out_shardings=shardings(mesh), compiler_options=options_for(work))
 
 
 def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> TrainState:

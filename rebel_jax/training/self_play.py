@@ -352,7 +352,7 @@ def random_beliefs(key: jax.Array, prior: Array) -> jax.Array:
 
 def in_pieces(serve: Callable, groups: Any, active: jax.Array, piece: int) -> Any:
   """Serves lanes `[C, ...]` `piece` at a time, until all `active` `[C]` are; zero elsewhere."""
-  capacity = len(active)
+  serve, capacity = jax.jit(serve), len(active)  # or it would be traced twice
 
   def body(i: jax.Array, done: Any) -> Any:
     # The last piece may begin among the lanes of the one before it, and does these again.

@@ -158,7 +158,8 @@ class CFR(Algorithm):
     return self.extend(problem, state)
 
   def leaf_query(self, problem: Problem, state: CFRState, player: int) -> LeafQuery:
-    return leaves.make_query(problem, player, leaves.leaf_beliefs(problem, state.reach))
+    beliefs = leaves.leaf_beliefs(problem, state.reach)
+    return LeafQuery(problem.leaf_features(player), player, beliefs)
 
   def update(
     self, problem: Problem, state: CFRState, values: jax.Array | None, player: int
@@ -201,7 +202,7 @@ class CFR(Algorithm):
     return self.matched(problem, state._replace(regret=regret), player, k)
 
   def advantages(self, problem: Problem, sweep: Sweep, index: int, player: int) -> Any:
-    """Returns what the rule learns from a level that `player` moved to."""
+    """Returns instantaneous regrets of a level that `player` moved to, as the rule takes them."""
     return problem.advantages(sweep, index, player)
 
   def matched(self, problem: Problem, state: CFRState, player: int, k: jax.Array) -> CFRState:

@@ -59,7 +59,8 @@ class FictitiousPlay(Algorithm):
 
   def leaf_query(self, problem: Problem, state: FictitiousPlayState, player: int) -> LeafQuery:
     reach = (self._target(state, 0), self._target(state, 1))
-    return leaves.make_query(problem, player, leaves.leaf_beliefs(problem, reach))
+    beliefs = leaves.leaf_beliefs(problem, reach)
+    return LeafQuery(problem.leaf_features(player), player, beliefs)
 
   def update(
     self, problem: Problem, state: FictitiousPlayState, values: jax.Array | None, player: int
@@ -99,7 +100,7 @@ def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: i
   # weight falls off over as much again, not at once, for the same reason.
 
   def shares(i: int, _: int) -> jax.Array:
-    values, advantages = sweep.nodes[i], problem.advantages(sweep, i, player)
+    values, advantages = sweep.nodes[i], jnp.asarray(problem.advantages(sweep, i, player))
     reach = problem.with_nature(i, opponent_reach[i], 1 - player)
     scale = jnp.maximum(
       reach.sum(axis=-1, keepdims=True) * problem.payoff_bound(i), jnp.abs(values)

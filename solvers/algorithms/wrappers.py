@@ -131,7 +131,7 @@ class CFRAvg(Holder):
   def leaf_query(self, problem: Problem, state: CFRAvgState, player: int) -> LeafQuery:
     at_averages = leaves.beliefs_of(problem, state.sums)
     now = leaves.leaf_beliefs(problem, self.core(state).reach) if self.sound else None
-    return leaves.make_query(problem, player, at_averages, now)
+    return LeafQuery(problem.leaf_features(player), player, at_averages, now)
 
   def prime(
     self, problem: Problem, state: CFRAvgState, values: jax.Array | None, player: int

@@ -170,13 +170,12 @@ def search_batch(
       )
     algorithm = LeafMeans(algorithm)
   batched: Any = Batched(algorithm)
+  number = 2 if evaluate is not None and algorithm.uses_average else 1
 
   def keep(problems, state) -> tuple[Levels, ...]:
     """Returns the iteration's policy, and the one that sets beliefs where play goes on."""
-    policy = batched.current_policy(problems, state)
-    if evaluate is None or not algorithm.uses_average:
-      return (policy,)
-    return policy, batched.average_policy(problems, state)
+    policies = batched.current_policy, batched.average_policy
+    return tuple(policy(problems, state) for policy in policies[:number])
 
   def last(levels: Levels) -> jax.Array:
     return jnp.concatenate([x[-keep_iterates:] for x in levels], axis=1)
@@ -189,12 +188,12 @@ def search_batch(
       seen = tuple(lax.dynamic_update_slice_in_dim(x, y, j, 1) for x, y in zip(seen, rows))
     return jax.tree.map(lambda x, y: jnp.where(now, x, y), kept, sampled), seen
 
-  like = jax.eval_shape(lambda: keep(problems, batched.init(problems, initial_policy)))
-  sampled = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
+  sizes = ((len(stop), level.size, trees.num_infostates) for level in trees.structure.levels)
+  sampled = (tuple(jnp.zeros(size, trees.dtype) for size in sizes),) * number
   seen: tuple[jax.Array, ...] = ()
   if keep_iterates:
     shape = (keep_iterates, num_iterations // 2, trees.num_nodes, trees.num_infostates)
-    seen = (jnp.zeros(shape, trees.dtype),) * len(like)
+    seen = (jnp.zeros(shape, trees.dtype),) * number
   end = loop.run(
     problems,
     batched,
@@ -259,18 +258,17 @@ def packed_leaf_values(
       asked = LeafQuery(cut(rows[player]), player, pack(query.beliefs), valued, known)
       answer = leaf_values(params, asked)
       validation.check_leaf_answer(piece, query.beliefs.shape[-1], answer)
-      return answer
+      return answer.astype(trees.dtype)
 
     if piece == num_rows:
       answer = ask(0)
     else:
       # The last piece overlaps the one before it; its values are the same.
-      like = jax.eval_shape(ask, 0)
       answer = lax.fori_loop(
         0,
         pieces,
         lambda i, x: lax.dynamic_update_slice_in_dim(x, ask(i * piece), i * piece, axis=0),
-        jnp.zeros((num_rows, *like.shape[1:]), like.dtype),
+        jnp.zeros((num_rows, trees.num_infostates), trees.dtype),
       )
     values = answer[target].reshape(*live.shape, -1)
     return jnp.where(live[..., None], values, 0.0)

@@ -18,9 +18,9 @@ from jax import lax
 
 from games.game import CHANCE
 from games.pairs import Pairs, of_tree
-from games.public_tree import Array, Level, PublicTree
+from games.public_tree import Array, PublicTree
 from solvers.sweeps.levels import Levels, chance_reach, join_levels, lift, split_levels, to_children
-from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
+from solvers.sweeps.showdowns import Hands, make_showdowns, showdown_values
 
 # Below this many entries a level's payoff tables are multiplied node by node in one fused
 # loop; above it, one product for each run of nodes that share a table.
@@ -30,8 +30,6 @@ _SMALL_LEVEL = 8192
 # are calls into a library and cost ten times as much. With 16, Liar's Dice 2x4f takes more than
 # 9 GB to compile.
 _FEW_INFOSTATES = 12
-# With more runs of nodes that share a table than this, rows are put in order of their tables first.
-_MANY_RUNS = 256
 # Multiplications in one such loop. XLA hands a longer one to several threads, which takes more time
 # to arrange than the loop itself.
 _LOOP_SIZE = 8192
@@ -72,7 +70,7 @@ def _table_values(tree: PublicTree, ends: Ends, reach: Sequence[jax.Array], play
       values[i] = _products_of_runs(payoffs, reach[i], level.payoff_runs or ())
     else:
       large.append(i)
-  for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
+  for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large) if large else ()):
     values[i] = product
   return tuple(values)
 
@@ -102,27 +100,10 @@ def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
 def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> list[jax.Array]:
   """Multiplies the reach of the levels `large`, one matrix product for each table.
 
-  A product for each run is slower, and compiling hundreds of them took a gigabyte.
+  Rows are put in order of their tables first: a product for each run is slower, and compiling
+  hundreds of them took a gigabyte.
   """
   levels = tree.structure.levels
-  if sum(len(levels[i].payoff_runs or ()) for i in large) > _MANY_RUNS:
-    return _products_in_order(levels, payoffs, reach, large)
-  runs = sorted((table, i, *ends) for i in large for table, *ends in levels[i].payoff_runs or ())
-  pieces: dict[tuple[int, int], jax.Array] = {}
-  for table, group in itertools.groupby(runs, operator.itemgetter(0)):
-    places = [place for _, *place in group]
-    stacked = jnp.concatenate([reach[i][start:stop] for i, start, stop in places])
-    ends = np.cumsum([stop - start for _, start, stop in places])[:-1]
-    parts = jnp.split(_matmul(stacked, payoffs[table]), ends)
-    pieces |= {(i, start): part for (i, start, _), part in zip(places, parts)}
-  return [
-    jnp.concatenate([pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()])
-    for i in large
-  ]
-
-
-def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Array]:
-  """As `_products_of_tables`, where runs are too many to cut out and join one by one."""
   runs = [run for i in large for run in levels[i].payoff_runs or ()]
   tables = np.repeat([table for table, _, _ in runs], [stop - start for _, start, stop in runs])
   order = np.argsort(tables, kind="stable")
@@ -135,74 +116,43 @@ def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Arr
   return [joined[places] for places in np.split(np.argsort(order), ends)]
 
 
+class Shown(NamedTuple):
+  """Terminal rows that are showdowns, or may be; static."""
+
+  rows: np.ndarray  # `[K, n]` of each board, -1 to fill up
+  boards: np.ndarray | None  # `[K]` whose strengths hold; None where each row has its own
+
+
+def _payoff_tables(tree: PublicTree) -> np.ndarray:
+  """Returns the payoff table of each terminal row, -1 where it is not static: `[T]`."""
+  levels = tree.structure.levels
+  runs = [run for x in levels for run in x.payoff_runs or ((-1, 0, x.num_terminals),)]
+  return np.repeat([table for table, *_ in runs], [stop - start for _, start, stop in runs])
+
+
+def _shown(tree: PublicTree) -> list[Shown]:
+  tables, number = _payoff_tables(tree), len(jnp.asarray(tree.strengths))
+  if number == 1:  # it is that of every row that may be a showdown
+    tables = np.abs(tables)
+  boards, own = np.unique(tables[tables > 0]), np.flatnonzero(tables < 0)
+  places = [np.flatnonzero(tables == board) for board in boards]
+  grid = np.full((len(places), max(map(len, places), default=0)), -1)
+  for filled, rows in zip(grid, places):
+    filled[: len(rows)] = rows
+  found = [Shown(grid, boards - 1), Shown(own[:, None], None)]
+  return [x for x in found if number and x.rows.size]
+
+
 def _showdowns(tree: PublicTree, dtype: Any, lanes: int) -> Ends:
-  """Returns the showdowns of each level's boards, None without; see `make_pairs`."""
-  strengths = jnp.asarray(tree.strengths)
-  settings: Any = {"hands": hands_of(tree), "lanes": lanes}
-
-  @functools.cache
-  def made(boards: tuple[int, ...]) -> Showdowns:
-    return make_showdowns(strengths[np.array(boards)], dtype, **settings)
-
-  showdowns: list[Showdowns | None] = []
-  for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
-    rows = terminal_rows(level)
-    if rows is None:
-      index = tree.payoff_index[start : start + level.num_terminals]
-      showdowns.append(_showdowns_by_row(strengths, index, dtype, settings))
-    else:
-      showdowns.append(made(tuple(rows.boards.tolist())) if len(rows.boards) else None)
-  return tuple(showdowns)
-
-
-def _hand_values(
-  tree: PublicTree, pairs: Any, ends: Ends, reach: Sequence[jax.Array], player: int
-) -> Values:
-  """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
-  levels, starts = tree.structure.levels, tree.structure.terminal_offsets
-  index = [tree.payoff_index[a:b] for a, b in itertools.pairwise(starts)]
-  return tuple(
-    _level_values(*rows, pairs, player) if len(rows[3]) else None
-    for rows in zip(levels, ends, reach, index)
-  )
-
-
-class Rows(NamedTuple):
-  """A level's terminal rows by kind, counted from the first of them; static.
-
-  Attributes:
-    folds: `[F]` rows.
-    showdowns: `[K, n]` rows of each board, -1 to fill up.
-    boards: `[K]` whose strengths hold.
-  """
-
-  folds: np.ndarray
-  showdowns: np.ndarray
-  boards: np.ndarray
-
-
-def terminal_rows(level: Level) -> Rows | None:
-  """Returns which rows are folds and which showdowns, or None if that is not static."""
-  if level.payoff_runs is None:
-    return None
-  tables = np.repeat([r[0] for r in level.payoff_runs], [r[2] - r[1] for r in level.payoff_runs])
-  boards = np.unique(tables[tables > 0])
-  rows = [np.flatnonzero(tables == board) for board in boards]
-  grid = np.full((len(rows), max(map(len, rows), default=0)), -1)
-  for filled, places in zip(grid, rows):
-    filled[: len(places)] = places
-  return Rows(np.flatnonzero(tables == 0), grid, boards.astype(int) - 1)
-
-
-def _showdowns_by_row(strengths, index, dtype, settings: Any) -> Showdowns | None:
-  """Makes the showdowns of rows whose kind is not static: one for all, or one for each row."""
-  if not len(index) or not len(strengths):
-    return None
-  if len(strengths) == 1:
-    return make_showdowns(strengths, dtype, **settings)
-  # A matrix for each row of each of many trees solved together would be too much to hold.
-  boards = strengths[jnp.maximum(index - 1, 0)]
-  return make_showdowns(boards, dtype, by_row=True, **settings)
+  """Returns the showdowns of `_shown`; see `make_pairs`."""
+  found = []
+  for rows, boards in _shown(tree):
+    alone = boards is None
+    index = jnp.maximum(tree.payoff_index[rows[:, 0]] - 1, 0) if alone else boards
+    # A matrix for each row of each of many trees solved together would be too much to hold.
+    how: Any = {"hands": hands_of(tree), "lanes": lanes, "by_row": alone}
+    found.append(make_showdowns(jnp.asarray(tree.strengths)[index], dtype, **how))
+  return tuple(found)
 
 
 def hands_of(tree: PublicTree) -> Hands:
@@ -213,35 +163,28 @@ def hands_of(tree: PublicTree) -> Hands:
   return Hands(jnp.asarray(tree.hands), tree.num_cards, tree.hands_per_card)
 
 
-def _level_values(
-  level: Level, showdowns, reach: jax.Array, index, pairs: Any, player: int
-) -> jax.Array:
-  rows = terminal_rows(level)
+def _hand_values(
+  tree: PublicTree, pairs: Any, ends: Ends, reach: Sequence[jax.Array], player: int
+) -> Values:
+  """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
+  levels, every = tree.structure.levels, jnp.concatenate(list(reach))
+  tables = _payoff_tables(tree)
+  sources = [np.flatnonzero(tables <= 0)]
   sign = 1 if player == 0 else -1  # a fold's stake is player 0's, a showdown's is the winner's
-  if rows is None:
-    fold = sign * pairs.mass(None, reach, player)
-    if showdowns is None:
-      return fold
-    if len(pairs.strengths) == 1:
-      apart = showdown_values(showdowns, reach[None])[0]
-    else:
-      apart = showdown_values(showdowns, reach[:, None])[:, 0]
-    return jnp.where(jnp.asarray(index)[:, None] > 0, apart, fold)
-  folds, grid, _ = rows
-  parts = []
-  if len(folds):
-    parts.append(sign * pairs.mass(None, _take(reach, folds), player))
-  if grid.size:
-    flat = _take(reach, grid.reshape(-1)).reshape(*grid.shape, -1)
-    flat = showdown_values(showdowns, flat).reshape(grid.size, -1)
-    parts.append(flat)
-  joined = jnp.concatenate(parts)
-  # Where each row has gone.
-  source = np.concatenate([folds, grid.reshape(-1)])
-  places = np.flatnonzero(source >= 0)
-  order = np.empty(level.num_terminals, int)
-  order[source[places]] = places
-  return _take(joined, order)
+  parts = [sign * pairs.mass(None, _take(every, sources[0]), player)]
+  for showdowns, (rows, _) in zip(ends, _shown(tree)):
+    sources.append(rows.reshape(-1))
+    shown = showdown_values(showdowns, _take(every, sources[-1]).reshape(*rows.shape, -1))
+    parts.append(shown.reshape(rows.size, -1))
+  joined, source = jnp.concatenate(parts), np.concatenate(sources)
+  place = np.empty(len(tables) + 1, int)  # where each row has gone, at last; what fills up is last
+  place[source] = np.arange(len(source))
+  values = _take(joined, place[:-1])
+  if (tables < 0).any():
+    folds = _take(joined, np.searchsorted(sources[0], np.arange(len(tables))))
+    values = jnp.where(jnp.asarray(tree.payoff_index)[:, None] > 0, values, folds)
+  parts = jnp.split(values, tree.structure.terminal_offsets[1:-1])
+  return tuple(x if level.num_terminals else None for x, level in zip(parts, levels))
 
 
 def _take(rows: jax.Array, places: np.ndarray) -> jax.Array:

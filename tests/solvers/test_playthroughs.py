@@ -11,7 +11,7 @@ from solvers import LeafQuery
 from solvers.contrib.search_leaf_values import search_leaf_values
 from solvers.search import find_subgames, make_searching_agent, playthroughs
 from solvers.search.playthroughs import searches_from, searching_policy, visits
-from solvers.search.subgames import FoundSubgames, stack_subgames
+from solvers.search.subgames import FoundSubgames
 from solvers.xla import Work
 
 PAYOFF = jnp.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])
@@ -183,27 +183,12 @@ def test_each_row_is_worth_what_its_subgame_is(player, x64):
   subgames = find_subgames(game, depth=1)
   function, params = search_leaf_values(game, subgames, num_iterations=8)
 
-  @jax.jit
-  def values_of(features, beliefs):
-    return function(params, LeafQuery(features, player, beliefs))
-
-  table = stack_subgames(subgames)
-  entries, leaves = np.nonzero(np.asarray(table.successor) >= 0)
-  features = np.asarray(table.trees.leaf_features)[entries, player, leaves]
-  beliefs = np.random.default_rng(0).dirichlet(np.ones(3), size=(len(entries), 2))
-  values = values_of(features, beliefs)
-  roots = {0: ()}
-  for entry, leaf, row, given in zip(entries, leaves, values, beliefs):
-    tree = subgames.trees[entry]
-    place = np.flatnonzero(np.asarray(subgames.successors[entry]) == table.successor[entry, leaf])
-    root = roots[entry] + tree.history(int(tree.leaf_nodes[place[0]]))
-    roots[int(table.successor[entry, leaf])] = root
-    below = games.build_public_tree(game, root=root)
-    solved = solvers.solve(
-      below, algorithm=solvers.discounted_cfr(), num_iterations=8, beliefs=given
-    )
-    expected = solvers.expected_values(below, solved.average_policy, beliefs=given)
-    np.testing.assert_allclose(row, expected[player], rtol=0, atol=1e-10)
+  oracle, rng = solvers.exact_leaf_values(game, num_iterations=8), np.random.default_rng(0)
+  values_of = jax.jit(lambda *row: function(params, LeafQuery(row[0], player, row[1])))
+  for tree in [x for x in subgames.trees if x.depth_limited][::-1]:
+    features, beliefs = tree.leaf_features[player], rng.dirichlet([1] * 3, (tree.num_leaves, 2))
+    (below, own), values = oracle.bind(tree), values_of(features, beliefs)
+    wanted = below(own, LeafQuery(features, player, beliefs))
+    np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-10)
   # The control: rows that took one another's place would be noticed.
-  other = values_of(features[::-1], beliefs)
-  assert np.abs(other - values).max() > 1e-2
+  assert np.abs(values_of(features[::-1], beliefs) - values).max() > 1e-2

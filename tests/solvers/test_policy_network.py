@@ -10,22 +10,20 @@ from solvers.search import find_subgames, node_beliefs, policy_targets, sample_s
 from solvers.search.starts import policy_from_network
 from solvers.search.subgames import stack_subgames
 from solvers.sweeps import join_levels, make_problem, split_levels
+from tests import harness
 
 RIVER = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs", pot=200, stack=400, bets=[1.0])
-GAMES = {
-  "river": lambda: games.make("river_endgame_holdem", **RIVER),
-  "liars_dice": lambda: games.make("liars_dice", num_dice=1, num_faces=3),
-  "leduc_poker": lambda: games.make("leduc_poker"),
-  "kuhn_poker": lambda: games.make("kuhn_poker"),
-}
+GAMES = {"river_endgame_holdem": RIVER, "leduc_poker": {}}
 
 
 class Case:
   """A game with a policy on it, and a network that knows the policy by heart."""
 
   def __init__(self, name, seed=0):
-    self.game = GAMES[name]()
-    self.table = stack_subgames(self.subgames(), features_of=self.game)
+    self.game = games.make(name, **GAMES[name])
+    whole = find_subgames(self.game, depth=100)  # as one subgame
+    assert len(whole.trees) == 1
+    self.table = stack_subgames(whole, features_of=self.game)
     self.tree = jax.tree.map(lambda x: jnp.asarray(x)[0], self.table.trees)
     self.features = jnp.asarray(self.table.node_features)[0]
     rng = np.random.default_rng(seed)
@@ -40,12 +38,6 @@ class Case:
     rows = rows[seen.reshape(-1)[self.tree.parent], self.tree.action]
     weights = split_levels(self.tree, rows.astype(self.tree.dtype))
     self.policy = jax.jit(type(self.problem).normalise)(self.problem, weights)
-
-  def subgames(self):
-    """Returns the whole game as one subgame."""
-    found = find_subgames(self.game, depth=100)
-    assert len(found.trees) == 1
-    return found
 
   def recall(self, policy):
     """Returns a network that looks up which decision it is asked about, and answers `policy`."""
@@ -72,7 +64,7 @@ class Recall:
     return jnp.asarray(self.table, query.features.dtype)[distance.argmin(axis=1)]
 
 
-@pytest.mark.parametrize("name", ["river", pytest.param("leduc_poker", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", harness.slow(GAMES, "leduc_poker"))
 def test_targets_are_the_questions_and_the_right_answers(name, x64):
   case = Case(name)
   num_actions = case.game.num_player_actions
@@ -114,7 +106,7 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
 
 
 def test_targets_ask_what_search_will_ask(x64):
-  case = Case("river")
+  case = Case("river_endgame_holdem")
   network = case.recall(case.policy)
   arguments = (case.problem, case.features)
   num_actions = case.game.num_player_actions

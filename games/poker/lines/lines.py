@@ -230,6 +230,11 @@ class Lines:
     return self.streets[0].belief[0].dtype
 
   @property
+  def shapes(self) -> list[tuple[int, int]]:
+    """The shape of an array kept by level, in the columns of who moved."""
+    return [(x.size, self.streets[x.street].width(x.mover or 0)) for x in self.levels]
+
+  @property
   def num_nodes(self) -> int:
     """The number of lines."""
     return sum(level.size for level in self.levels)
@@ -298,15 +303,15 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
   held = holds(game.hole_cards, game.deck.num_cards)  # [H, C]
   hands = [own.lists[number] for own in classes]
 
-  def side(p: int) -> tuple[np.ndarray, ...]:
+  def side(p: int) -> tuple[Any, ...]:
     """Returns a player's `cards`, `size`, `holding` and `twin`, and `strength`."""
     own, width, other = classes[p], len(hands[p]), hands[1 - p]
     place = np.where(own.column == NONE, NONE, own.column - own.starts[:, None])[first:last]
     named = own.hand[own.starts[first] :][: (last - first) * width].reshape(-1, width)
-    strength: tuple[np.ndarray, ...] = ()
+    strength = None
     if strengths is not None:
       found = np.take_along_axis(strengths[first:last], np.maximum(named, 0), axis=1)
-      strength = (np.where(named == NONE, -1, found),)
+      strength = np.where(named == NONE, -1, found)
     if alike.hands is None:  # a board leaves all hands of a class, or none
       place, named = place.max(axis=0)[None], named.max(axis=0)[None]
     table = np.zeros((len(place), width, held.shape[1]))
@@ -314,14 +319,13 @@ def _group(game, boards, classes, alike, number, strengths) -> Group:
     np.add.at(table, (row, place[row, hand]), held[hand])
     found = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
     twin = np.where(other[found] == hands[p], found, len(other))
-    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, *strength
+    return game.hole_cards[named], table.sum(axis=2) / 2, table, twin, strength
 
-  sides: Any = zip(side(0), side(1))
-  cards, size, holding, twin, *strength = sides
+  cards, size, holding, twin, strength = zip(side(0), side(1))
+  shown = None if strengths is None else strength
   plain = bool(all((x <= 1).all() for x in size))
   same = len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all())
-  found = strength[0] if strength else None
-  return Group(cards, size, holding, twin, found, last - first, plain, same)
+  return Group(cards, size, holding, twin, shown, last - first, plain, same)
 
 
 @dataclasses.dataclass(frozen=True)

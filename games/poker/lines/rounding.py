@@ -155,15 +155,18 @@ def _street(
 
 def _group(group: Group, boards: int, widths: Any) -> Group:
   alone = boards if group.alone else 1
-  sides = []
-  for p, width in enumerate(widths):
-    side = [filled(x[p], (alone, width)) for x in (group.cards, group.size, group.holding)]
-    other = widths[1 - p]
-    twin = np.where(group.twin[p] == group.width(1 - p), other, group.twin[p])
-    side.append(filled(twin, (width,), other))
-    if group.strength is not None:
-      side.append(filled(group.strength[p], (boards, width), -1))
-    sides.append(side)
-  cards, size, holding, twin, *strength = zip(*sides)
-  found = *(strength or [None]), boards, group.plain, group.same
-  return Group(cards, size, holding, twin, *found)
+
+  def wide(rows: Any, size: int = alone, fill: int = 0) -> Any:
+    return tuple(filled(x, (size, width), fill) for x, width in zip(rows, widths))
+
+  twins = (np.where(x == group.width(1 - p), widths[1 - p], x) for p, x in enumerate(group.twin))
+  twin: Any = tuple(filled(x, (widths[p],), widths[1 - p]) for p, x in enumerate(twins))
+  return dataclasses.replace(
+    group,
+    cards=wide(group.cards),
+    size=wide(group.size),
+    holding=wide(group.holding),
+    twin=twin,
+    strength=None if group.strength is None else wide(group.strength, boards, -1),
+    boards=boards,
+  )

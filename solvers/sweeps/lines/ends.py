@@ -233,9 +233,8 @@ def _twins(twin: jax.Array, rows: jax.Array) -> jax.Array:
 
 def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
   """Returns the showdown values of `player`'s hands, wins less losses: as `fold_values`."""
-  if isinstance(ends, Walk):
-    return end_values(ends, reach, player, jnp.ones(len(reach), reach.dtype), None)
   rows = jnp.swapaxes(reach, 0, 1)
+  assert not isinstance(ends, Walk)
   assert ends.showdowns is not None
   if isinstance(ends, Dense):
     values = product("btj,bjh->bth", rows, ends.showdowns[player])
@@ -245,20 +244,20 @@ def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
 
 
 def end_values(
-  ends: Ends, reach: jax.Array, player: int, shows: jax.Array | None, folds: jax.Array | None
+  ends: Ends, reach: jax.Array, player: int, shows: jax.Array, folds: jax.Array
 ) -> jax.Array:
   """Returns the values of lines that end: `[T, B, J]`, for reach as of `fold_values`."""
   # `folds` is the worth of the reach that shares no card, of the first lines, `shows` that of wins
-  # less losses, of the last lines; None for none.
+  # less losses, of the last lines.
   if isinstance(ends, Walk):
     return _walk(ends, reach, player, shows, folds)
-  first = len(reach) - (0 if shows is None else len(shows))
-  if folds is not None:
+  first = len(reach) - len(shows)
+  if len(folds):
     values = fold_values(ends, reach[: len(folds)] * folds[:, None, None], player)
-  if shows is None:
+  if not len(shows):
     return values
   shown = showdown_values(ends, reach[first:] * shows[:, None, None], player)
-  if folds is None:
+  if not len(folds):
     return shown
   if len(folds) > first:
     shown = shown + values[first:]
@@ -268,8 +267,6 @@ def end_values(
 def _walk(ends: Walk, reach: jax.Array, player: int, shows: Any, folds: Any) -> jax.Array:
   name = _target()
   assert name is not None
-  nothing = jnp.zeros(0, reach.dtype)
-  shows, folds = (nothing if x is None else x for x in (shows, folds))
   shows = jnp.pad(shows, (len(reach) - len(shows), 0))
   folds = jnp.pad(folds, (0, len(reach) - len(folds)))
   others, own = ends.cards[1 - player], ends.cards[player]

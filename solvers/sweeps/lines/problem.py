@@ -39,10 +39,7 @@ class LinesProblem(Problem):
 
   @property
   def shapes(self):
-    streets = [self.lines.streets[level.street] for level in self.lines.levels]
-    movers = [level.mover or 0 for level in self.lines.levels]
-    sizes = [level.size for level in self.lines.levels]
-    return [(n, street.width(p)) for n, street, p in zip(sizes, streets, movers)]
+    return self.lines.shapes
 
   @property
   def dtype(self):
@@ -164,19 +161,13 @@ class LinesProblem(Problem):
       if not ends:
         continue
       # A fold's stake is player 0's, a showdown's is the winner's.
-      folds, shows = (
-        _chips(self.lines.stakes, ends, FOLD),
-        _chips(self.lines.stakes, ends, SHOWDOWN),
-      )
-      folds = None if folds is None else folds * sign
-      if self.lines.rakes is not None:
-        if folds is not None:
-          folds = folds - _chips(self.lines.rakes, ends, FOLD) * (folds > 0)
-        if shows is not None:
-          # Half of it is taken from all pots, half more of those won and less of those lost.
-          half = _chips(self.lines.rakes, ends, SHOWDOWN) / 2
-          shows = shows - half
-          folds = -half if folds is None else jnp.concatenate([folds, -half])
+      stakes, rakes = self.lines.stakes, self.lines.rakes
+      folds, shows = sign * _chips(stakes, ends, FOLD), _chips(stakes, ends, SHOWDOWN)
+      if rakes is not None:
+        folds = folds - _chips(rakes, ends, FOLD) * (folds > 0)
+        # Half of it is taken from all pots, half more of those won and less of those lost.
+        half = _chips(rakes, ends, SHOWDOWN) / 2
+        shows, folds = shows - half, jnp.concatenate([folds, -half])
       rows = jnp.concatenate([reach[i][levels[i].rows(kind)] for i, kind in ends])
       values = functools.partial(end_values, shows=shows, folds=folds)
       result = self._ends(street, rows, player, values)
@@ -211,10 +202,10 @@ class LinesProblem(Problem):
     return self.lines.levels[index].counts[DECISION]
 
 
-def _chips(chips: Any, ends: list[tuple[int, int]], kind: int) -> Any:
-  """Returns the chips of the lines of a kind, level by level; None without any."""
+def _chips(chips: Any, ends: list[tuple[int, int]], kind: int) -> jax.Array:
+  """Returns the chips of the lines of a kind, level by level."""
   rows = [jnp.asarray(chips[i][kind - FOLD]) for i, own in ends if own == kind]
-  return jnp.concatenate(rows) if rows else None
+  return jnp.concatenate([*rows, jnp.zeros(0, chips[0][0].dtype)])
 
 
 def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
