@@ -255,11 +255,15 @@ _SMALL: dict[str, Any] = _RECIPE | {
 
 
 # Larger games: their playthroughs take longer, and what short searches say of single infostates is
-# too wrong for them, so the last quarter of the examples comes of longer ones.
-_LARGER: dict[str, Any] = _RECIPE | {"late_iterations": 256, "eval_playthroughs": 16}
-# Gradient steps are a tenth of its time, so more uses are nearly free; longer searches are worth
-# the examples that they cost.
-_LONGER = _LARGER | {"iterations": 128, "late_iterations": 512, "uses_per_example": 12.0}
+# too wrong for them, so the last quarter of the examples comes of longer ones. Gradient steps are a
+# tenth of their time, so more uses are nearly free; longer searches are worth the examples that
+# they cost.
+_LARGER: dict[str, Any] = _RECIPE | {
+  "iterations": 128,
+  "late_iterations": 512,
+  "uses_per_example": 12.0,
+  "eval_playthroughs": 16,
+}
 
 # Turn endgame hold'em with a deck of 18 cards: 14 may come on the river, 91 hands.
 _SMALL_TEH = (
@@ -416,10 +420,10 @@ _ALL = (
     max_seconds=300.0,
     final_playthroughs=256,  # with 64 the measure scatters by more than runs differ
   ),
-  _liars_dice(1, 5, **_LONGER, examples=2_200_000, evaluate_every=800_000),
+  _liars_dice(1, 5, **_LARGER, examples=2_200_000, evaluate_every=800_000),
   # Two more layers learn more of the same examples, which shows in the agent if it searches well.
-  _liars_dice(1, 6, **_LONGER | {"hidden_layers": 6}, examples=2_000_000, evaluate_every=800_000),
-  _liars_dice(2, 3, **_LARGER | {"hidden_layers": 6}, examples=3_200_000, evaluate_every=800_000),
+  _liars_dice(1, 6, **_LARGER | {"hidden_layers": 6}, examples=2_000_000, evaluate_every=800_000),
+  _liars_dice(2, 3, **_LARGER | {"hidden_layers": 6}, examples=2_400_000, evaluate_every=800_000),
   _paper(1, 4),
   _paper(1, 5),
   _paper(1, 6),
