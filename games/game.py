@@ -353,15 +353,20 @@ class Game(abc.ABC):
     """Returns payoff tables to player 0, `[K, H, H]`, indexed (player 0's, player 1's).
 
     By default there is one, of ones, and `payoff_scale` alone says what is won.
+
+    Raises:
+      NotImplementedError: if the game defines neither.
     """
+    if type(self).payoff_scale is Game.payoff_scale:
+      raise NotImplementedError(f"{type(self).__name__} defines neither payoffs nor payoff_scale")
     return np.ones((1, self.num_infostates, self.num_infostates))
 
   def payoff_index(self, states: Rows) -> Rows:
-    """Returns which payoff table holds in each terminal state: `[n]`, integer."""
+    """Returns which payoff table holds in each terminal state: `[n]`, integer; by default 0."""
     return states.__array_namespace__().zeros(len(states), int)
 
   def payoff_scale(self, states: Rows) -> Rows:
-    """Returns the factor of the payoff table in each terminal state: `[n]`, float."""
+    """Returns the factor of the payoff table in each terminal state: `[n]`, float; by default 1."""
     return states.__array_namespace__().ones(len(states))
 
   def compatible_mass(self, states: Rows, reach: Rows, player: int) -> Rows:

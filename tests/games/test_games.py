@@ -160,7 +160,7 @@ def test_control_a_broken_game_is_refused(game, method, change, message):
     check_game(broken(game, method, change)())
 
 
-def test_control_raises_beyond_the_players_and_a_game_without_end_are_refused():
+def test_control_raises_beyond_the_players_and_a_game_without_end_or_payoffs_are_refused():
   few = LEDUC()
   few.num_player_actions = 2
   with pytest.raises(AssertionError, match="num_player_actions=2 says"):
@@ -168,6 +168,9 @@ def test_control_raises_beyond_the_players_and_a_game_without_end_are_refused():
   endless = broken(DICE, "legal_actions", put(np.s_[:, :-1], True))  # bids need not go up
   with pytest.raises(ValueError, match="max_histories=1000"):
     check_game(endless(num_dice=1, num_faces=2), max_histories=1000)
+  unpaid = type("Unpaid", (type(SMALL["coin_toss"]()),), {"payoffs": games.Game.payoffs})
+  with pytest.raises(NotImplementedError, match="Unpaid defines neither payoffs nor payoff_scale"):
+    games.build_public_tree(unpaid())
 
 
 def test_games_that_take_any_parameter(monkeypatch):
