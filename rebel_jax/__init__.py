@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:  # out of type checkers' sight, which would take any name for one of the package
 
   def __getattr__(name: str) -> Any:
-    """Imports the module of a public name at its first use: Flax and Optax take long to load."""
+    """Imports the module of a public name at its first use: JAX takes long to load."""
     if name not in __all__:
       raise AttributeError(f"module 'rebel_jax' has no attribute {name!r}")
     in_checkpoint = name in ("Policy", "load", "load_pretrained", "pretrained")

@@ -67,11 +67,13 @@ class LeducPoker(Game):
   orders_infostates = True
 
   @checked
-  def __init__(self, bets: tuple[Sizes, Sizes] = ((2,), (4,))):
+  def __init__(self, bets: tuple[Sizes, ...] = ((2,), (4,))):
     self.bets = sizes = tuple(map(tuple, bets))
-    if any(not 0 < len({round(x * _PARTS) for x in row}) == len(row) for row in sizes):
+    distinct = [0 < len({round(x * _PARTS) for x in row}) == len(row) for row in sizes]
+    if distinct != [True, True]:
       raise ValueError(
-        f"bets={short(bets)} must be two lists of different sizes, none of them empty"
+        f"bets={short(bets)} must be two lists of different sizes, one for each round, none of "
+        "them empty"
       )
     whole = all(size == int(size) for sizes_of_round in sizes for size in sizes_of_round)
     self._unit = 1 if whole else _PARTS

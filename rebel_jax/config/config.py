@@ -15,7 +15,7 @@ from rebel_jax.networks.optimizers import OPTIMIZERS
 
 
 class SearchKind:
-  """The settings that searches of some kinds lack, at what they are without."""
+  """Settings that some kinds of search lack, with the values that stand for none."""
 
   kind: ClassVar[str]
   # Options of commands that are about searches of this kind, and those of them that agents take.

@@ -191,7 +191,10 @@ class OpenSpielGame(Listed):
     return self._decisions[node].get(infostate)
 
   def own_moves(self, node: int) -> Iterator[tuple[int, str, int]]:
-    """Yields infostates at a public state, information states before and OpenSpiel's actions."""
+    """Yields the moves to a public state: infostate after, information state before, action.
+
+    The last two are OpenSpiel's.
+    """
     parent = self._parent[node]
     for infostate, action in self._own_action[node].items():
       above = int(self._above[node, self.movers[parent], infostate])

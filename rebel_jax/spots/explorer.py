@@ -60,7 +60,7 @@ def shown(value: float, form: str) -> str:
 class Explorer(App[None]):
   """The screen, from a study on; `solve` solves a spot, or a solved one on, in a thread.
 
-  `file` is what a solution is kept in when the key for it is pressed.
+  `file` is the path that the key `w` saves the solution to.
   """
 
   CSS = """
@@ -220,7 +220,7 @@ class Explorer(App[None]):
 
   @work(thread=True)
   def action_save(self) -> None:
-    """Keeps the solution, beside the screen: of a turn that takes seconds."""
+    """Saves the solution in a thread, as that of a turn takes seconds."""
     said = f"kept in {self.file}"
     try:
       self.study.solved.save(self.file or "")

@@ -169,7 +169,7 @@ def shown(number: int, unit: int) -> str:
   return f"{number / unit:.2f}".rstrip("0").rstrip(".") if unit > 1 else str(number)
 
 
-# It takes longer than a river to solve, and of many boards it is one.
+# Reading a range takes longer than solving a river, and many boards share one range.
 _weights = functools.lru_cache(maxsize=16)(parse_range)
 
 

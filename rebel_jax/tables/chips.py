@@ -11,7 +11,7 @@ import numpy as np
 
 from games.arrays import Player, checked, is_whole, short
 from games.poker import NUM_HOLE_CARDS, RANKS, SUITS, Holdem, SmallHoldem, evaluate
-from games.poker.betting import BettingTurn, Stack, Stake
+from games.poker.betting import BettingTurn, Stack
 from solvers import validation
 
 Cards = tuple[int, ...]
@@ -70,7 +70,7 @@ def seat_of(rules: Holdem, position: Player) -> int:
 def make_rules(
   *,
   stack: int = 20_000,
-  small_blind: Stake = 50,
+  small_blind: Stack = 50,
   big_blind: Stack = 100,
   deals: int | Sequence[int] = (3, 1, 1),
   ranks: str | int = RANKS,
@@ -225,10 +225,12 @@ class Dialect(NamedTuple):
 
   def read(self, turn: BettingTurn, text: str) -> Move:
     """Returns the move that a text is; raises a ValueError if it is none."""
-    found = re.fullmatch(rf"(f)|{self._passive(turn)}|{self.bet}(\d{{1,10}})", text, re.ASCII)
+    # Where nobody acts, the table refuses either.
+    passive = f"{self.check}|{self.call}" if turn.actor is None else self._passive(turn)
+    found = re.fullmatch(rf"(f)|{passive}|{self.bet}(\d{{1,10}})", text, re.ASCII)
     if found is None:
       raise ValueError(
-        f"action={short(text)} must be f, {self._passive(turn)} or {self.bet}N with N chips of the "
+        f"action={short(text)} must be f, {passive} or {self.bet}N with N chips of the "
         f"{'round' if self.of_round else 'whole hand'}"
       )
     fold, chips = found.groups()
@@ -459,7 +461,7 @@ def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand:
 
 
 def _actions(table: ChipTable) -> list[str]:
-  """Returns the actions of a hand."""
+  """Returns the actions of a hand as a `.phh` file lists them."""
   rules, names = table.rules, table.rules.deck.names
   hands = [names(table.hole_cards[seat_of(rules, place)] or ()) for place in (0, 1)]
   shows = [f"p{place + 1} sm {hands[place]}" for place in (0, 1)]

@@ -82,7 +82,11 @@ class Trainer:
   def learn(
     self, target: Target, learned: Any, replay: replays.Replay, key: jax.Array, turns: Any
   ) -> tuple[Any, Any, LearnerStats]:
-    """Takes gradient steps from parameters, optimizer state and means of statistics."""
+    """Takes `turns` gradient steps on one device.
+
+    `learned` and the result are parameters, optimizer state and means of statistics, to which a
+    step adds its own over `learn_steps`.
+    """
     share = target.learning.batch_size // jax.lax.psum(1, DEVICES)
 
     def take(i: jax.Array, learned: Any) -> Any:

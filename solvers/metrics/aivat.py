@@ -34,7 +34,8 @@ class LuckyMove(NamedTuple):
   """A deal, or a public move of chance or of the known player, and what else could have been."""
 
   taken: int  # which of the `C` outcomes happened
-  weights: np.ndarray  # `[C, K]` probability of each outcome, given what the known player holds
+  # `[C, K]` probability of each outcome, given what the known player holds; of a deal, of both
+  weights: np.ndarray
   values: np.ndarray  # `[C, K]` value function after each
 
 

@@ -35,7 +35,10 @@ class Histories(NamedTuple):
 
 
 def subtree_sizes(parent: np.ndarray) -> np.ndarray:
-  """Returns how many nodes are below each, itself counted, from `parent`, all before: `[N]`."""
+  """Returns how many nodes are below each, itself counted: `[N]`, of `parent` `[N]`, -1 at first.
+
+  A node's parent is numbered before it.
+  """
   sizes = np.ones(len(parent), int)
   for node in range(len(parent) - 1, 0, -1):
     sizes[parent[node]] += sizes[node]

@@ -192,7 +192,7 @@ def draw_stops(
 def cut_into_calls(
   agent: SearchingAgent, frontier: Frontier, stops: np.ndarray
 ) -> Iterator[tuple[int, Frontier, np.ndarray]]:
-  """Cuts a frontier into what one call of a stage can search, sorted by node, with their stops."""
+  """Yields a stage's number, what one call of it can search, sorted by node, and its stops."""
   # Searches that stop early share a call, so that it need not go on.
   stage_of = agent.stage_of(frontier.root)
   for number, (stage, room) in enumerate(zip(agent.tables.stages, agent.rooms)):
@@ -429,7 +429,8 @@ def search_together(
 
   Args:
     stage, room: of the subgames, and of the call.
-    roots, beliefs, stops: `[M, ...]`, as for `search_batch`.
+    roots: `[M, ...]`, as for `Stage.trees_at`.
+    beliefs, stops: `[M, ...]`, as for `search_batch`.
     num_iterations, params: of all searches.
     settings: `algorithm`, `leaf_values`, the policy network `policy`, and whether the `average`
       policy is played instead of an iteration's.

@@ -239,8 +239,9 @@ def test_chips_by_hand():
 
 test_bad_lists_are_refused = refused(
   *((lambda bets=bets: LeducPoker(bets=bets), said) for bets, said in (
-    (((2,),), "must be a list of a list, each a number"), (((2,), (-1.5,)), "of at least 1e-06"),
-    (((2,), ("4",)), "each a number"), (((2,), (4, 4.0)), "two lists of different sizes"),
+    (((2,),), "must be two lists of"), (((2,), (-1.5,)), "of at least 1e-06"),
+    (((2,), ("4",)), "must be a list, each a list, each a number"),
+    (((2,), (4, 4.0)), "different sizes, one for each round"),
     (((2,), ()), "none of them empty"), (((2.5,), (2000,)), "too large"),
   ))
 )  # fmt: skip

@@ -12,9 +12,11 @@ import jax
 import pytest
 
 from rebel_jax import train as cli
+from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import run as run_module
 from rebel_jax.runs.display import CLOSED_PIPE, Interrupted, RunError, Signals
+from rebel_jax.runs.metrics import Pace
 from rebel_jax.runs.run import _Run, train
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.targets.target import Decay
@@ -195,6 +197,25 @@ def test_a_run_whose_time_does_not_suffice_is_made_shorter(
     resumed = train(config.replace(max_seconds=None), dataclasses.replace(options, resume=True))
     assert resumed.row["step"] == 40
     assert clock.decay_steps == 40 * config.learn_steps
+
+
+# 100 steps.
+PLAIN = Config().replace(examples=12_800, lanes=64, iterations=64)
+
+
+def test_evaluations_take_time_too():
+  config = PLAIN.replace(report_every=5, evaluate_every=128 * 25)
+  pace = Pace(config)
+  pace.add(0, 30, 30.0, compiled=False)
+  assert pace.left(30) == pytest.approx(70)  # how long they take is not known yet
+  pace.evaluation = 20.0
+  # After steps 50 and 75; the one at the end is apart.
+  assert [pace.left(step) for step in (30, 50, 75, 99, 100)] == pytest.approx([110, 70, 25, 1, 0])
+  assert pace.affordable(30, 111.0) == 0  # all of it
+  assert pace.affordable(30, 109.0) == 128 * 99
+  assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
+  assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
+  assert pace.affordable(30, 20.5) == 128 * 50
 
 
 STUCK = """

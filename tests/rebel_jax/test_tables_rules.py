@@ -101,6 +101,15 @@ def test_a_small_blind_at_position_0_would_be_found():
     same_as_open_spiel(np.random.default_rng(0), 600, seat=lambda rules, position: position)
 
 
+@pytest.mark.parametrize(
+  ("small", "message"),
+  [(0, "small_blind=0 must be an integer from 1 to"), (101, "must be at most big_blind=100")],
+)
+def test_blinds_that_no_hand_begins_with_are_refused(small, message):
+  with pytest.raises(ValueError, match=message):
+    chips.make_rules(small_blind=small)
+
+
 def compare_with_pokerkit(table, change=lambda text: text):
   """Reads a hand in pokerkit, compares legal raises and final stacks; returns what was compared."""
   rules = table.rules

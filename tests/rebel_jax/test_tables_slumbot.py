@@ -170,6 +170,7 @@ GOOD = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], 
     (GOOD | dict(board=BOARD), "has more cards than action="),
     (GOOD | dict(action="x"), "must be of k, c, f, bN and /"),
     (GOOD | dict(action="ck"), "lacks cards that are due"),
+    (GOOD | dict(action="fc"), "move=Call() comes where nobody acts: the hand is over"),
     (GOOD | dict(action=""), "leaves the move to the server"),
     (GOOD | dict(action="f", winnings=100), "winnings=100 must be one of [50]"),
     (

@@ -41,6 +41,15 @@ def test_it_goes_on_where_it_was(case, name):
   first = solvers.solve(tree, algorithm=ALGORITHMS[name], num_iterations=32, beliefs=beliefs)
   gap = solvers.exploitability(tree, first.average_policy, beliefs=beliefs)
   assert looks[0].exploitability == pytest.approx(float(gap), abs=1e-4)
+  found = solvers.solve(
+    tree,
+    algorithm=ALGORITHMS[name],
+    target=looks[1].exploitability,
+    num_iterations=150,
+    beliefs=beliefs,
+  )
+  assert found.iterations == 64
+  assert looks[1].exploitability < looks[0].exploitability
   # Started anew, it would be what 32 iterations give.
   assert np.abs(whole.average_policy - first.average_policy).max() > 0.01
 

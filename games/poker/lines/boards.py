@@ -129,7 +129,10 @@ def dealt_columns(boards: Boards, own: Classes, below: Classes, moved: np.ndarra
 
 
 def parent_columns(children: np.ndarray, width: int) -> np.ndarray:
-  """Returns the column that each of the next round's comes from, `[width]`; 0 if none."""
+  """Returns the column that each of the next round's comes from, `[width]`; 0 if none.
+
+  `children` are `dealt_columns` `[W, k]`.
+  """
   parents = np.zeros(width + 1, int)  # the last stands for nothing
   parents[children] = np.arange(len(children))[:, None]
   return parents[:-1]

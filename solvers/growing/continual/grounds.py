@@ -282,7 +282,7 @@ def history_policies(
   Moves are as `moves_of` numbers them; zero where no player moves.
 
   Args:
-    histories: of the game.
+    histories: of the game; with a ground, of its rules.
     ground: of all searches; None for rules by which they make their trees.
     search, seeds, network, params, chain, batch_size, progress: as for `resolved_policies`.
 
