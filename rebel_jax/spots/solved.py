@@ -117,9 +117,9 @@ class SolvedSpot:
 
   @functools.cached_property
   def showdowns(self) -> Callable[[frozenset[int]], tuple[np.ndarray, np.ndarray]]:
-    """Returns, by the cards dealt, `[H, H]` of pairs of hands, cached: wins of the first, and all.
+    """Function from the cards dealt to two tables `[H, H]` of pairs of hands, which it caches.
 
-    Both count the boards to come; a tie is half a win.
+    They count the boards to come that the first hand wins, a tie as half, and that both can meet.
     """
     return functools.lru_cache(4)(self._show)
 

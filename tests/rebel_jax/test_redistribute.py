@@ -99,10 +99,11 @@ def test_games_go_on_in_the_order_of_waiting(before, after):
   assert [place[root] for root in queue.tolist()] == sorted(place.values())
 
 
-def test_questions_that_wait_go_with_the_games():
+@pytest.mark.parametrize("added", [5, 11])
+def test_questions_that_wait_go_with_the_games(added):
   """The newest three of each device, here; what was solved does not count any more."""
-  games, waiting = np.arange(16).reshape(4, 4), make_replay([11] * 4, 8)
-  lanes = ChainLanes(games, games, None, None, None, waiting, np.full(4, 8, np.int32))
+  games, waiting = np.arange(16).reshape(4, 4), make_replay([added] * 4, 8)
+  lanes = ChainLanes(games, games, None, None, None, waiting, np.full(4, added - 3, np.int32))
   dealt = redistribute.redistribute_lanes(lanes, 2)
   np.testing.assert_array_equal(dealt.standing, dealt.moves)
   assert (dealt.moves.shape, sorted(dealt.moves.ravel())) == ((2, 8), list(range(16)))

@@ -7,7 +7,7 @@ import games
 from games.poker import CALL, FIRST_BET, map_bet
 from rebel_jax import acpc as command
 from rebel_jax.agents.dealer import Move
-from rebel_jax.agents.match import UniformPlayer
+from rebel_jax.agents.match import SimplePlayer, UniformPlayer
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.tables import players as seats
@@ -32,6 +32,16 @@ GAME = dict(ranks="JQKA", suits="sh", blinds=(50, 100), first_to_act=(0, 1), sta
 
 def game_of(**changes):
   return games.make("small_holdem", **(GAME | dict(bets=(1.0,)) | changes))
+
+
+def test_a_raise_becomes_the_nearest_of_the_tree_or_a_smaller():
+  game = game_of(bets=(0.5, 2.0))
+  (half, low), (twice, high), *_ = game.bets_at(game.initial_state()).items()
+  player = SimplePlayer(game, "uniform")
+  player.start(0, 0)
+  for wish, action in ((low, half), ((low + high) // 2, half), (high - 1, twice)):
+    player._wish = lambda *_, wish=wish: wish
+    assert player.act().action == action
 
 
 def test_hands_worked_out():
