@@ -1,9 +1,10 @@
 """Figures of every case are those of commit bc05050."""
 
+import jax
 import numpy as np
 import pytest
 
-from tests.golden import values
+from tests.golden import cases, values
 from tests.golden.cases import CASES
 
 STORED = values.load()
@@ -27,3 +28,19 @@ def test_another_figure_is_noticed(name):
       largest = np.abs(moved).argmax()
       moved.flat[largest] += share * max(values.LEAST, abs(moved.flat[largest]))
       assert values.difference(STORED[name], STORED[name] | {figure: moved}) > CASES[name].rtol
+
+
+@pytest.mark.slow
+def test_an_untrained_agent_of_hunl_small_chooses_as_at_6cea797b(monkeypatch):
+  """In float64; in float32 rounding decides what the first steps make of its network."""
+  with jax.enable_x64(True):
+    setup = cases.make_setup(cases.tiny("hunl_small"), 1)
+    state = setup.trainer.init(setup.table, 0, setup.mesh)
+    monkeypatch.setattr(cases, "trained", lambda preset: (setup, state, None))
+    choices = list(cases.chosen("hunl_small").values())
+  wanted = [
+    [0.378041081445, 0.190016772242, 0.431942146313, 0],
+    [0.821415123177, 0.178584876823, 0, 0],
+    [0.049937154844, 0, 0.950062845156, 0],
+  ]
+  np.testing.assert_allclose(choices, wanted, atol=1e-9)

@@ -504,10 +504,9 @@ for _name in (x for x in PRESETS if not x.startswith("deep_cfr_")):  # which cam
   # float64 an agent with the untrained network chooses as at 6cea797b, to 1e-11.
   _rtol = 0.1 if _name == "hunl_small" else FLOAT32
   add_float32(f"preset/{_name}", stepped, _name, slow=_name != "kuhn_poker", rtol=_rtol)
-for _name in ("kuhn_poker", "hunl_small", "pog_kuhn", "pog_tic_tac_toe", "pog_glasses"):
+for _name in ("kuhn_poker", "pog_kuhn", "pog_tic_tac_toe", "pog_glasses"):
   add_float32(f"agent/{_name}", chosen, _name, slow=_name != "kuhn_poker")
-  if _name != "hunl_small":  # whose estimate is another since the network takes luck out of it
-    add_float32(f"evaluator/{_name}", evaluated, _name)
+  add_float32(f"evaluator/{_name}", evaluated, _name)
 for _name, _flags in {
   "liars_dice_1x4f": ("--playthroughs", "2", "--iterations", "16", "--unsafe"),
   "small_turn_endgame_holdem": ("--playthroughs", "2", "--iterations", "8"),
