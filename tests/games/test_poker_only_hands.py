@@ -33,14 +33,15 @@ def spot(request):
   return game, ranges_of(game, (90, 120) if request.param == "river" else (20, 30))
 
 
-# The longer, the more rounding decides where the other never comes, and then what it meets there.
+# Both answer a uniform opponent: against one that always folds, the best hand's moves are worth the
+# same, and rounding decides.
 def solve(tree, beliefs, num_iterations=4):
   with jax.enable_x64(True):
     return jax.tree.map(
       np.asarray,
       solvers.solve(
         tree.astype(np.float64),
-        algorithm=solvers.linear_cfr(),
+        algorithm=solvers.linear_cfr(alternating=False),
         num_iterations=num_iterations,
         beliefs=beliefs,
       ),
