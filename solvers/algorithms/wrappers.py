@@ -28,23 +28,38 @@ class Wrapper:
     return getattr(self.algorithm, name)
 
 
-_CHANGES = ("prime", "learn", "count", "with_core", "extend")  # operations that return a state
-
-
 class Holder(Wrapper):
   """A wrapper whose state holds that of `algorithm` as `inner`."""
+
+  def leaf_query(self, problem: Any, state: Any, player: int) -> LeafQuery:
+    return self.algorithm.leaf_query(problem, state.inner, player)
+
+  def prime(self, problem: Any, state: Any, values: Any, player: int) -> Any:
+    return state._replace(inner=self.algorithm.prime(problem, state.inner, values, player))
+
+  def learn(self, problem: Any, state: Any, sweep: Any, player: int, k: Any) -> Any:
+    return state._replace(inner=self.algorithm.learn(problem, state.inner, sweep, player, k))
+
+  def count(self, problem: Any, state: Any, reach: Levels, player: int, decay: Any) -> Any:
+    return state._replace(inner=self.algorithm.count(problem, state.inner, reach, player, decay))
 
   def core(self, state: Any) -> Any:
     return self.algorithm.core(state.inner)
 
-  def __getattr__(self, name: str) -> Any:
-    does = super().__getattr__(name)
+  def with_core(self, problem: Any, state: Any, core: Any) -> Any:
+    return state._replace(inner=self.algorithm.with_core(problem, state.inner, core))
 
-    def call(problem: Any, state: Any, *arguments: Any) -> Any:
-      found = does(problem, state.inner, *arguments)
-      return state._replace(inner=found) if name in _CHANGES else found
+  def extend(self, problem: Any, state: Any) -> Any:
+    return state._replace(inner=self.algorithm.extend(problem, state.inner))
 
-    return call if callable(does) else does
+  def current_policy(self, problem: Any, state: Any) -> Levels:
+    return self.algorithm.current_policy(problem, state.inner)
+
+  def average_policy(self, problem: Any, state: Any) -> Levels:
+    return self.algorithm.average_policy(problem, state.inner)
+
+  def root_values(self, problem: Any, state: Any) -> Any:
+    return self.algorithm.root_values(problem, state.inner)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,8 +202,7 @@ class CFRAvg(Holder):
     self, problem: Problem, state: CFRAvgState, reach: Levels, player: int, decay: Any
   ) -> CFRAvgState:
     state = self._add(problem, state, reach, player, decay)
-    inner = self.algorithm.count(problem, state.inner, reach, player, decay)
-    return state._replace(inner=inner)
+    return super().count(problem, state, reach, player, decay)
 
 
 class GadgetState(NamedTuple):
