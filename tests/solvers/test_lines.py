@@ -20,6 +20,7 @@ from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
 from solvers.sweeps.problem import Lock
+from solvers.xla import Programs
 from tests import harness
 from tests.hand_pairs import pairs_on
 from tests.sentences import sentence_of
@@ -181,9 +182,17 @@ def packing():
 
 
 @pytest.mark.parametrize("board", harness.slow(["TsJh9hAs", "TsJh9hAsKd"], "TsJh9hAsKd"))
-def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
+def test_a_solve_goes_on_as_if_it_had_not_stopped(board, monkeypatch):
+  monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
+  cut = Programs(parts.make_parted_problem, static_argnames="shares")  # by what was just set
+  monkeypatch.setattr(solve_boards, "_part_boards", cut)
   with jax.enable_x64(True):
     lines, _ = make_lines(make(board, APART))
+    if len(lines.streets) > 1:
+      (part,) = cut(lines, 1).parts
+      # There are several chunks of several boards, and the last is filled up.
+      assert part.num_chunks > 1
+      assert 1 < part.num_boards < part.boards < part.num_chunks * part.num_boards
 
     def find(number, algorithm="discounted_cfr", **more):
       algorithm = solvers.make_algorithm(algorithm)
