@@ -169,9 +169,17 @@ def _build(
   pairs = game.pairs()
   prior, possible = begin(pairs)
   first, nothing, h = state[None], np.array([-1]), game.num_infostates
-  same, dealt = np.broadcast_to(np.arange(h), (1, 2, h)), game.dealt_cards(first, nothing)
-  root = (nothing, nothing, first, game.actor(first), np.ones(1), possible[None], same, dealt)
-  levels = [_Nodes(*root)]
+  root = _Nodes(
+    parent=nothing,
+    action=nothing,
+    state=first,
+    kind=game.actor(first),
+    probability=np.ones(1),
+    possible=possible[None],
+    infostate_parent=np.broadcast_to(np.arange(h), (1, 2, h)),
+    dealt=game.dealt_cards(first, nothing),
+  )
+  levels = [root]
   while depth is None or len(levels) <= depth:
     children = _expand(game, levels[-1], at_limit=len(levels) == depth, stage=stage)
     if children is None:

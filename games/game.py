@@ -355,14 +355,23 @@ class Game(abc.ABC):
     By default there is one, of ones, and `payoff_scale` alone says what is won.
 
     Raises:
-      NotImplementedError: if the game defines neither.
+      NotImplementedError: if the game does not define that one, or tells several tables apart.
     """
-    if type(self).payoff_scale is Game.payoff_scale:
-      raise NotImplementedError(f"{type(self).__name__} defines neither payoffs nor payoff_scale")
+    own = type(self)
+    if own.payoff_scale is Game.payoff_scale or own.payoff_index is not Game.payoff_index:
+      raise NotImplementedError(f"{own.__name__} must define payoffs, or payoff_scale alone")
     return np.ones((1, self.num_infostates, self.num_infostates))
 
   def payoff_index(self, states: Rows) -> Rows:
-    """Returns which payoff table holds in each terminal state: `[n]`, integer; by default 0."""
+    """Returns which payoff table holds in each terminal state: `[n]`, integer.
+
+    By default 0, of the one table that `payoffs` returns by default.
+
+    Raises:
+      NotImplementedError: if the game defines `payoffs`.
+    """
+    if type(self).payoffs is not Game.payoffs:
+      raise NotImplementedError(f"{type(self).__name__} defines payoffs and no payoff_index")
     return states.__array_namespace__().zeros(len(states), int)
 
   def payoff_scale(self, states: Rows) -> Rows:
@@ -556,9 +565,10 @@ def make(name: str, **parameters) -> Game:
   constructor = _REGISTRY[name]
   declared = inspect.signature(constructor).parameters
   allowed = [x for x, about in declared.items() if not about.kind.name.startswith("VAR")]
-  for unknown in [x for x in parameters if x not in allowed and len(allowed) == len(declared)]:
+  unknown = [x for x in parameters if x not in allowed]
+  if unknown and len(allowed) == len(declared):  # else it takes any
     names = ", ".join(allowed) or "none"
-    raise TypeError(f"{name} has no parameter {unknown!r}; it takes: {names}")
+    raise TypeError(f"{name} has no parameter {unknown[0]!r}; it takes: {names}")
   # A deck of ranks 56789 is a number on the command line.
   texts = [x for x in allowed if declared[x].annotation in (str, "str")]
   digits = {x: str(y) for x, y in parameters.items() if x in texts and type(y) is int}

@@ -196,13 +196,13 @@ class Listed(Game):
   Attributes:
     movers: `[N]` who moves in each state, or `TERMINAL`.
     after: `[N, A]` the state after each action, -1 where there is none.
-    won: `[N]` the payoff table of each terminal state.
+    payoff_indices: `[N]` the payoff table of each terminal state.
     scales: `[N]` the factor of that table.
   """
 
   movers: Any
   after: Any
-  won: Any
+  payoff_indices: Any
   scales: Any
 
   def initial_state(self):
@@ -218,7 +218,7 @@ class Listed(Game):
     return lookup(self.after, states[:, 0], actions)[:, None].astype(states.dtype)
 
   def payoff_index(self, states):
-    return lookup(self.won, states[:, 0])
+    return lookup(self.payoff_indices, states[:, 0])
 
   def payoff_scale(self, states):
     return lookup(self.scales, states[:, 0])
@@ -299,7 +299,7 @@ class Tabulated(Listed):
   def __init__(self, game: Game, tables: StateTables, settings: dict[str, Any]):
     self.game, self.tables, self._settings = game, tables, settings
     self.movers, self.after = tables.actor, tables.info.child
-    self.won, self.scales = tables.payoff_index, tables.payoff_scale
+    self.payoff_indices, self.scales = tables.payoff_index, tables.payoff_scale
     vars(self).update({name: getattr(game, name) for name in _SAME} | settings)
 
   def tree_flatten(self):

@@ -28,7 +28,7 @@ class RandomGame(Listed):
     weights[np.argmax(prior[0]), np.argmax(prior[1])] = 1.0
     reachable = [{i for i in range(h) if prior[p, i] > 0} for p in (0, 1)]
     self._grow(weights, reachable, np.tile(np.arange(h), (2, 1)), 1.0, depth)
-    self.won, self.scales = np.arange(len(self.movers)), np.ones(len(self.movers))
+    self.payoff_indices, self.scales = np.arange(len(self.movers)), np.ones(len(self.movers))
 
   def _grow(self, weights, reachable, parents, probability, depth) -> int:
     rng, node = self._rng, len(self.movers)

@@ -31,6 +31,13 @@ def test_another_figure_is_noticed(name):
 
 
 @pytest.mark.slow
+def test_rounding_does_not_decide_how_much_hunl_small_searches_and_learns():
+  name, exact = "preset/hunl_small", ("solves", "value_added", "value_features", "value_mask")
+  stored, found = ({x: y[x] for x in exact} for y in (STORED[name], CASES[name].compute()))
+  assert values.difference(stored, found) <= cases.FLOAT32
+
+
+@pytest.mark.slow
 def test_an_untrained_agent_of_hunl_small_chooses_as_at_6cea797b(monkeypatch):
   """In float64; in float32 rounding decides what the first steps make of its network."""
   with jax.enable_x64(True):

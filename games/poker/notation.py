@@ -295,7 +295,7 @@ def _read(text: str, deck: Deck) -> list[End]:
     return []
   # Pairs and neighbours rise together, else kickers do.
   last = (0, gap, letter) if gap <= 1 else (high, high + 1, letter)
-  return [(high, low, letter), *[last] * bool(found[4])]
+  return [(high, low, letter), last] if found[4] else [(high, low, letter)]
 
 
 def _between(deck: Deck, one: End, other: End) -> np.ndarray | None:
@@ -319,7 +319,7 @@ def _runs_of(grid: np.ndarray, ranks: str) -> list[str]:
     kickers = {_SUITED: grid[high, high + 1 :], _OFFSUIT: grid[high + 1 :, high]}
     both = kickers[_SUITED] & kickers[_OFFSUIT]
     ways = []
-    for shared in (both, both & False):
+    for shared in (both, np.zeros_like(both)):
       way = _names(shared, ranks[high + 1 :], rank)
       for letter, held in kickers.items():
         way += _names(held & ~shared, ranks[high + 1 :], rank, letter)
@@ -333,7 +333,7 @@ def _names(held: np.ndarray, ranks: str, high: str = "", letter: str = "") -> li
   hands, names = [(high or rank) + rank + letter for rank in ranks], []
   steps = enumerate(np.flatnonzero(held).tolist())
   for _, group in itertools.groupby(steps, key=lambda step: step[1] - step[0]):
-    first, *_, last = [place for _, place in group] * 2
-    line = f"{hands[last]}+" if first == 0 else f"{hands[first]}-{hands[last]}"
-    names.append(line if first < last else hands[first])
+    run = [hands[place] for _, place in group]
+    line = f"{run[-1]}+" if run[0] == hands[0] else f"{run[0]}-{run[-1]}"
+    names.append(line if len(run) > 1 else run[0])
   return names

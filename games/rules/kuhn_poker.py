@@ -31,7 +31,7 @@ class KuhnPoker(Listed):
   after = np.array(
     [[_HISTORIES.index(x + y) if x not in _ENDS else -1 for y in "pb"] for x in _HISTORIES]
   )
-  won, scales = zip(*(_ENDS.get(history, (0, 0.0)) for history in _HISTORIES))
+  payoff_indices, scales = zip(*(_ENDS.get(history, (0, 0.0)) for history in _HISTORIES))
 
   def pair_weights(self):
     return 1.0 - np.eye(3)[None]

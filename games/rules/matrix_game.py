@@ -41,7 +41,7 @@ class MatrixGame(Listed):
     self.movers = np.array([0, 1, *[TERMINAL] * columns])
     self.after = np.full((len(self.movers), self.num_actions), -1)
     self.after[_START, columns], self.after[_ANSWER, :columns] = _ANSWER, 2 + np.arange(columns)
-    self.won, self.scales = np.maximum(np.arange(len(self.movers)) - 2, 0), np.ones(2 + columns)
+    self.payoff_indices, self.scales = np.maximum(np.arange(-2, columns), 0), np.ones(2 + columns)
 
   def prior(self):
     prior = np.zeros((2, self.num_infostates))

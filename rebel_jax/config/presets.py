@@ -256,8 +256,8 @@ _SMALL: dict[str, Any] = _RECIPE | {
 
 # Larger games: their playthroughs take longer, and what short searches say of single infostates is
 # too wrong for them, so the last quarter of the examples comes of longer ones. Gradient steps are a
-# tenth of their time, so more uses are nearly free; longer searches are worth the examples that
-# they cost.
+# tenth of their time at most, so more uses are nearly free; longer searches are worth the examples
+# that they cost.
 _LARGER: dict[str, Any] = _RECIPE | {
   "iterations": 128,
   "late_iterations": 512,

@@ -98,7 +98,7 @@ class OpenSpielGame(Listed):
       return tables[key][0]
 
     self._pair_index = np.zeros(len(nodes), np.int32)
-    self.won = np.zeros(len(nodes), np.int32)
+    self.payoff_indices = np.zeros(len(nodes), np.int32)
     self.scales = np.zeros(len(nodes))
     for i, node in enumerate(nodes):
       if node.shares_weights:
@@ -111,11 +111,11 @@ class OpenSpielGame(Listed):
         if real.size == 0 or np.ptp(real) == 0:
           # After a fold, say: the same for every pair.
           self.scales[i] = real[0] if real.size else 0.0
-          self.won[i] = add(payoffs, node, 1.0, 1.0)
+          self.payoff_indices[i] = add(payoffs, node, 1.0, 1.0)
         else:
           scale = real[np.argmax(np.abs(real))]
           self.scales[i] = scale
-          self.won[i] = add(payoffs, node, node.payoff / scale, 0.0)
+          self.payoff_indices[i] = add(payoffs, node, node.payoff / scale, 0.0)
     self._pair_weights, self._payoffs = (
       np.stack([table for _, table in tables.values()]) for tables in (weights, payoffs)
     )

@@ -19,7 +19,7 @@ from textual.worker import get_current_worker
 
 from rebel_jax.agents import range_grids
 from rebel_jax.config import ConfigError
-from rebel_jax.spots.solved import SolvedSpot
+from rebel_jax.spots.solved import SolvedSpot, path_for
 from rebel_jax.spots.spot import PLAYERS, Spot
 from rebel_jax.spots.study import Row, Study
 from rebel_jax.spots.trial import Trial
@@ -60,7 +60,7 @@ def shown(value: float, form: str) -> str:
 class Explorer(App[None]):
   """The screen, from a study on; `solve` solves a spot, or a solved one on, in a thread.
 
-  `file` is the path that the key `w` saves the solution to.
+  `file` is the path that the key `w` saves the solution to, another spot's beside it.
   """
 
   CSS = """
@@ -221,9 +221,11 @@ class Explorer(App[None]):
   @work(thread=True)
   def action_save(self) -> None:
     """Saves the solution in a thread, as that of a turn takes seconds."""
-    said = f"kept in {self.file}"
+    solved = self.study.solved
     try:
-      self.study.solved.save(self.file or "")
+      file = path_for(solved.spot, self.file or "")
+      solved.save(file)
+      said = f"kept in {file}"
     except ConfigError as error:
       said = f"not kept: {error}"
     self.call_from_thread(self.query_one("#said", Static).update, said)

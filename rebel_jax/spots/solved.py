@@ -292,6 +292,19 @@ def check_output(path: str | Path) -> tuple[Path, str]:
   return where, name
 
 
+def path_for(spot: Spot, path: str) -> str:
+  """Returns `path`, or one with a number that is free, where the file there is another spot's."""
+  stem, suffix = os.path.splitext(path)
+  named = itertools.chain([path], (f"{stem}-{number}{suffix}" for number in itertools.count(2)))
+  return next(x for x in named if _spot_at(x) in ({}, dataclasses.asdict(spot)))
+
+
+def _spot_at(path: str) -> dict[str, Any]:
+  """Returns the fields of the spot in a file that may be replaced, none without a file."""
+  where, name = check_output(path)
+  return files.read_about(where, name, *_KIND)["spot"] if where.exists() else {}
+
+
 @checked
 def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
   """Returns a spot that `SolvedSpot.save` wrote, or raises a ConfigError; nothing is solved.

@@ -123,12 +123,12 @@ class Trainer:
     if not always:  # a loop of no turns rather than a branch, so that devices stay in step
       turns = jnp.where(ready, turns, 0)
     learned = {}
-    for name, target in ((target.name, target) for target in self.targets):
-      start = state.params[name], state.optimizer_state[name], nothing()
-      end = self.learn(target, start, replay[name], sample_key, turns)
+    for target in self.targets:
+      start = state.params[target.name], state.optimizer_state[target.name], nothing()
+      end = self.learn(target, start, replay[target.name], sample_key, turns)
       if always:
         end = jax.tree.map(lambda x, y: jnp.where(ready, x, y), end, start)
-      learned[name] = end
+      learned[target.name] = end
     params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))
     state = TrainState(
       params=params,

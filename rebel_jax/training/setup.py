@@ -322,8 +322,8 @@ def make_setup(config: Config, num_devices: int | None = None, *, measured: bool
   game = config.make_game()
   mesh = in_config_errors()(make_mesh)(num_devices)
   devices, learning = mesh.devices.size, config.learning
-  sizes = {"lanes": config.self_play.lanes, "batch_size": learning.batch_size}
-  for field, size in (sizes | {"buffer_size": learning.buffer_size}).items():
+  sizes = config.self_play.lanes, learning.batch_size, learning.buffer_size
+  for field, size in zip(("lanes", "batch_size", "buffer_size"), sizes):
     if size % devices:
       raise ConfigError(f"{field}={size} must be a multiple of the {devices} devices")
   targets = make_targets(config, game)

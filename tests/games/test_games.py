@@ -168,9 +168,14 @@ def test_control_raises_beyond_the_players_and_a_game_without_end_or_payoffs_are
   endless = broken(DICE, "legal_actions", put(np.s_[:, :-1], True))  # bids need not go up
   with pytest.raises(ValueError, match="max_histories=1000"):
     check_game(endless(num_dice=1, num_faces=2), max_histories=1000)
-  unpaid = type("Unpaid", (type(SMALL["coin_toss"]()),), {"payoffs": games.Game.payoffs})
-  with pytest.raises(NotImplementedError, match="Unpaid defines neither payoffs nor payoff_scale"):
-    games.build_public_tree(unpaid())
+  for of, rule, message in (
+    ("coin_toss", "payoffs", "must define payoffs, or payoff_scale alone"),
+    ("kuhn", "payoffs", "must define payoffs, or payoff_scale alone"),  # it tells tables apart
+    ("kuhn", "payoff_index", "defines payoffs and no payoff_index"),
+  ):
+    unpaid = type("Unpaid", (type(SMALL[of]()),), {rule: getattr(games.Game, rule)})
+    with pytest.raises(NotImplementedError, match=f"Unpaid {message}"):
+      games.build_public_tree(unpaid())
 
 
 def test_games_that_take_any_parameter(monkeypatch):

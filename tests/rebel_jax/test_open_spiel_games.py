@@ -126,7 +126,7 @@ def test_moves_before_one_that_still_comes_keep_its_infostates_together():
   ("name", "attribute", "wrong"),
   [
     ("kuhn_poker", "_pair_weights", np.ones_like),  # cards no longer block each other
-    (GOOFSPIEL, "won", np.zeros_like),
+    (GOOFSPIEL, "payoff_indices", np.zeros_like),
     ("leduc_poker", "_chance", np.ones_like),
     ("liars_dice(numdice=2,dice_sides=2)", "_prior", lambda x: np.roll(x, 1, axis=1)),
   ],

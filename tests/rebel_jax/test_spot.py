@@ -344,7 +344,7 @@ def test_a_hand_against_the_solution(solved, rake):
 
 
 def test_the_explorer(solved, tmp_path):
-  wanted, kept = [], tmp_path / "kept"
+  wanted, kept, other = [], tmp_path / "kept", dataclasses.replace(SPOT, merge=1.0)
 
   def solve(other, progress):
     again = isinstance(other, spot.SolvedSpot)
@@ -375,6 +375,11 @@ def test_the_explorer(solved, tmp_path):
       await press("f")
       await press("w")
       assert f"kept in {kept}" in str(app.query_one("#said").render())
+      app.show(Study(dataclasses.replace(solved, spot=other)))
+      for _ in range(2):  # nothing of another spot is replaced
+        await press("w")
+        assert f"kept in {kept}-2" in str(app.query_one("#said").render())
+      app.show(Study(solved))
       app.file = "/"
       await press("w")
       assert "not kept: output='/' must be" in str(app.query_one("#said").render())
@@ -384,7 +389,7 @@ def test_the_explorer(solved, tmp_path):
       assert app.query_one("#hands").row_count == len(app.study.hands(app.player))
 
   asyncio.run(use())
-  assert spot.load(kept).spot == SPOT
+  assert [spot.load(x).spot for x in (kept, f"{kept}-2")] == [SPOT, other]
   bets = SPOT.bets
   assert wanted == [("a", None), (bets, "bet 66: fold 1"), (bets, None), "finer"]
   text = grid_text(Study(solved), 0)
