@@ -142,7 +142,7 @@ def flop():
   whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
   game = whole.only(whole.beliefs(("AA,KQ", "TT,AJ:0.5,QTs")))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
-    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
+    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=900))
     found = game, *solve(game, 4)
     problem = parts.make_parted_problem(make_lines(game)[0])
   boards = [(part.boards, part.showdowns[0].shape[:2]) for part in problem.parts]
@@ -183,7 +183,7 @@ def packing():
 
 @pytest.mark.parametrize("board", harness.slow(["TsJh9hAs", "TsJh9hAsKd"], "TsJh9hAsKd"))
 def test_a_solve_goes_on_as_if_it_had_not_stopped(board, monkeypatch):
-  monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
+  monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=900))
   cut = Programs(parts.make_parted_problem, static_argnames="shares")  # by what was just set
   monkeypatch.setattr(solve_boards, "_part_boards", cut)
   with jax.enable_x64(True):
