@@ -28,6 +28,14 @@ def join_levels(levels: Levels) -> jax.Array:
   return jnp.concatenate(levels, axis=0)
 
 
+def take_rows(rows: jax.Array, places: np.ndarray) -> jax.Array:
+  """Takes rows by static places; -1 takes a row of zeros."""
+  if len(places) and (np.diff(places) == 1).all() and places[0] >= 0:
+    return rows[places[0] : places[0] + len(places)]
+  taken = rows.at[np.maximum(places, 0)].get(mode="promise_in_bounds")
+  return taken if (places >= 0).all() else jnp.where((places >= 0)[:, None], taken, 0)
+
+
 def to_children(level: Level, parents: jax.Array) -> jax.Array:
   """Copies each parent's row to its children: `[n_above, ...]` to `[size, ...]`."""
   if not level.sliced:

@@ -107,10 +107,10 @@ class PartedProblem:
     return jnp.where(at(part.belief[player], index)[None] > 0, rows.T, 0.0)
 
   def collect(self, values: list[jax.Array], player: int) -> jax.Array:
-    """Returns the leaves' values of `top` from those of parts, each `[K, W, n]`."""
-    rows = []
-    for part, own in zip(self.parts, values):
-      rows.append(own.reshape(-1, self.num_rows)[: part.boards * part.group.width(player)])
+    """Returns the leaves' values of `top` from those of a device's parts, each `[K, W, n]`."""
+    whole = [lax.all_gather(own, AXIS, tiled=True).reshape(-1, self.num_rows) for own in values]
+    widths = [part.boards * part.group.width(player) for part in self.parts]
+    rows = [own[:width] for own, width in zip(whole, widths)]
     above = undeal(self.street, jnp.concatenate(rows), player)
     return above[np.argsort(self.levels[0].order)]
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN, Lines, Street
 from solvers.sweeps import showdowns
-from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.ends import Dense, Ends, end_values, fold_values, form_of, make_ends
+from solvers.sweeps.levels import Levels, take_rows
+from solvers.sweeps.lines.ends import Ends, end_values, fold_values, form_of, make_ends
 from solvers.sweeps.problem import Lock, Problem, Sweep
 
 
@@ -64,7 +64,7 @@ class LinesProblem(Problem):
   def open_rows(self, rows: Levels, order: Any) -> jax.Array:
     """Returns the rows of lines that leave this problem, in the order of the round below."""
     ends = [rows[i][self.lines.levels[i].rows(CLOSED)] for i in self._open()]
-    return _take(jnp.concatenate(ends), order)
+    return take_rows(jnp.concatenate(ends), np.asarray(order))
 
   @property
   def root_mass(self):
@@ -98,7 +98,7 @@ class LinesProblem(Problem):
         below = self.root_beliefs(player)[None] if root is None else jnp.atleast_2d(root)
       elif level.mover is None:
         ends = [reach[k][self.lines.levels[k].rows(CLOSED)] for k, _ in level.closed]
-        rows = _take(jnp.concatenate(ends), level.order)
+        rows = take_rows(jnp.concatenate(ends), np.asarray(level.order))
         below = self._deal(rows, level.street, player)
       else:
         below = self.from_parents(i, player, reach[-1])
@@ -136,7 +136,7 @@ class LinesProblem(Problem):
         break
       if level.mover is None:
         above = undeal(self.lines.streets[level.street], showdowns.settle(values.T), player)
-        closed |= _split(_take(above, np.argsort(level.order)), level.closed)
+        closed |= _split(take_rows(above, np.argsort(level.order)), level.closed)
         continue
       own = level.mover == player
       if policy is None and own:
@@ -226,13 +226,6 @@ def _split(rows: jax.Array, numbers: Sequence[tuple[int, int]]) -> dict[int, jax
   return dict(zip((i for i, _ in numbers), jnp.split(rows, stops)))
 
 
-def _take(rows: jax.Array, order: Any) -> jax.Array:
-  """Takes all rows in a static order."""
-  if (np.diff(order) == 1).all():
-    return rows
-  return rows.at[np.asarray(order)].get(mode="promise_in_bounds")
-
-
 def largest_table(lines: Lines) -> int:
   """Returns the bytes of the largest table that solving one spot holds: a player's, or of pairs."""
   rows = [0, 0]
@@ -241,7 +234,7 @@ def largest_table(lines: Lines) -> int:
       rows[p] += level.size * lines.streets[level.street].width(p)
   groups = [group for street in lines.streets for group in street.groups]
   dense = sum(
-    x.boards * x.width(0) * x.width(1) for x in groups if form_of(x, lines.dtype) is Dense
+    x.boards * x.width(0) * x.width(1) for x in groups if form_of(x, lines.dtype) == "dense"
   )
   return max(*rows, dense) * np.dtype(lines.dtype).itemsize
 
