@@ -15,7 +15,7 @@ from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN, Lines, Str
 from solvers.sweeps import showdowns
 from solvers.sweeps.levels import Levels, take_rows
 from solvers.sweeps.lines.ends import Ends, end_values, fold_values, form_of, make_ends
-from solvers.sweeps.problem import Lock, Problem, Sweep
+from solvers.sweeps.problem import Lock, Problem
 
 
 @jax.tree_util.register_dataclass
@@ -118,43 +118,26 @@ class LinesProblem(Problem):
 
   def values_up(self, policy, opponent_reach, leaf_values, player):
     """As `Problem.values_up`; leaf values are of the lines that leave, `[n, W]` by level."""
-    ends = self._all_ends(opponent_reach, player)
-    levels = self.lines.levels
-    nodes: list[jax.Array] = [jnp.zeros(())] * len(levels)
-    parents: list[jax.Array | None] = [None] * len(levels)
-    inner: dict[int, jax.Array] = {}
-    closed: dict[int, jax.Array] = {}
-    if leaf_values is not None:
-      closed |= _split(leaf_values, [(i, levels[i].counts[CLOSED]) for i in self._open()])
-    for i in reversed(range(len(levels))):
-      level = levels[i]
-      parts = [inner.get(i), closed.get(i), *ends[i]]
-      there = [x for x in parts if x is not None]
-      values = there[0] if len(there) == 1 else jnp.concatenate(there)
-      nodes[i] = values
-      if i == 0:
-        break
-      if level.mover is None:
-        above = undeal(self.lines.streets[level.street], showdowns.settle(values.T), player)
-        closed |= _split(take_rows(above, np.argsort(level.order)), level.closed)
-        continue
-      own = level.mover == player
-      if policy is None and own:
-        best = self._answer if self.floor is None else self._held_best
-        inner[i - 1] = best(i, player, values)
-      else:
-        inner[i - 1] = self._over_children(i, player, policy[i] * values if own else values)
-      if own:
-        parents[i] = self.from_parents(i, player, inner[i - 1])
-    return Sweep(tuple(nodes), self._pad(nodes[0][0]), tuple(parents))
+    sweep = super().values_up(policy, opponent_reach, leaf_values, player)
+    return sweep._replace(root=self._pad(sweep.root))
+
+  def _rise(self, index, values, policy, player, outer):
+    level = self.lines.levels[index]
+    if level.mover is not None:
+      return super()._rise(index, values, policy, player, outer)
+    above = undeal(self.lines.streets[level.street], showdowns.settle(values.T), player)
+    _fill(outer, take_rows(above, np.argsort(level.order)), level.closed)
+    return None
 
   def _pad(self, row: jax.Array) -> jax.Array:
     return jnp.pad(row, (0, self.num_infostates - len(row)))
 
-  def _all_ends(self, reach: Levels, player: int):
-    """Returns the values of each level's folds and showdowns; None for what it lacks."""
-    levels, sign = self.lines.levels, 1.0 if player == 0 else -1.0
-    found: list[list[jax.Array | None]] = [[None, None] for _ in levels]
+  def _outer_values(self, opponent_reach, leaf_values, player):
+    """Returns the values of each level's lines that are closed, folds and showdowns."""
+    levels, reach, sign = self.lines.levels, opponent_reach, 1.0 if player == 0 else -1.0
+    found: list[list[jax.Array | None]] = [[None, None, None] for _ in levels]
+    if leaf_values is not None:
+      _fill(found, leaf_values, [(i, levels[i].counts[CLOSED]) for i in self._open()])
     for street in range(len(self.lines.streets)):
       here = [i for i, x in enumerate(levels) if x.street == street]
       ends = [(i, kind) for kind in (FOLD, SHOWDOWN) for i in here if levels[i].counts[kind]]
@@ -173,7 +156,7 @@ class LinesProblem(Problem):
       result = self._ends(street, rows, player, values)
       stops = np.cumsum([levels[i].counts[kind] for i, kind in ends])[:-1]
       for (i, kind), part in zip(ends, jnp.split(result, stops)):
-        found[i][kind - FOLD] = part
+        found[i][kind - CLOSED] = part
     return found
 
   def _ends(self, street: int, reach: jax.Array, player: int, values: Any) -> jax.Array:
@@ -220,10 +203,11 @@ def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
   return showdowns.settle(total).T
 
 
-def _split(rows: jax.Array, numbers: Sequence[tuple[int, int]]) -> dict[int, jax.Array]:
-  """Cuts rows into those of each level `(index, number)`."""
+def _fill(outer: Any, rows: jax.Array, numbers: Sequence[tuple[int, int]]) -> None:
+  """Makes rows the values of closed lines, a number of each level `(index, number)`."""
   stops = np.cumsum([number for _, number in numbers])[:-1]
-  return dict(zip((i for i, _ in numbers), jnp.split(rows, stops)))
+  for (i, _), part in zip(numbers, jnp.split(rows, stops)):
+    outer[i][0] = part
 
 
 def largest_table(lines: Lines) -> int:
