@@ -1,6 +1,7 @@
 """CFR on a spot of hold'em, the last round a few boards at a time, on a mesh's devices."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -79,10 +80,9 @@ class ByBoards:
     k = self._count(state, player) + 1
     factor = decay(self._count(state, other), self.cfr.averaging)
     arrivals = problem.arrivals(state.top.reach[other])
-    regrets, averages, collected = [], [], []
-    for number, part in enumerate(problem.parts):
 
-      def visit(i, carry, part=part, number=number):
+    def learn_part(number: int, part: Part) -> Any:
+      def visit(i, carry):
         own, counted, found = carry
         before = at(own, i), at(state.regret[other][number], i), at(counted, i)
 
@@ -104,16 +104,16 @@ class ByBoards:
       shape = (*part.belief[player].shape, problem.num_rows)
       start = state.regret[player][number], state.average[other][number]
       empty = jnp.zeros(shape, part.belief[0].dtype)
-      own, counted, found = self.visit_chunks(part, number, state, player, visit, (*start, empty))
-      regrets.append(own)
-      averages.append(counted)
-      collected.append(found)
+      return self.visit_chunks(part, number, state, player, visit, (*start, empty))
+
+    learned = itertools.starmap(learn_part, enumerate(problem.parts))
+    regrets, averages, collected = zip(*learned)
     leaves = problem.collect(collected, player)
     top, sweep = self.cfr.update_weighed(problem.top, state.top, leaves, player)
     state = state._replace(
       top=top,
-      regret=replace_player(state.regret, player, tuple(regrets)),
-      average=replace_player(state.average, other, tuple(averages)),
+      regret=replace_player(state.regret, player, regrets),
+      average=replace_player(state.average, other, averages),
     )
     return state, sweep
 

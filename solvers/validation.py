@@ -146,13 +146,10 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
     raise ValueError(f"{name} holds {least.min():g}; probabilities must be >= 0")
   sums = sum_choices(tree, values)
   off = np.abs(sums - 1)
-  wrong = (off.max(axis=1) > most) & (kind < CHANCE)
-  if not wrong.any():
-    return
-  moves_somewhere = sum_choices(tree, np.ones_like(values)) > 0
-  found = np.argwhere((off > most) & wrong[:, None] & moves_somewhere)
-  if len(found):
-    node, infostate = found[0].tolist()
+  wrong = (off > most) & (kind < CHANCE)[:, None]
+  if wrong.any():  # an infostate without a move is not asked for any
+    wrong &= sum_choices(tree, np.ones_like(values)) > 0
+  for node, infostate in np.argwhere(wrong).tolist():
     raise ValueError(
       f"{name} is not a distribution: at node {node}, infostate {infostate}, it sums to "
       f"{sums[node, infostate]:g}, not one"

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.cfr import CFR, CFRState, Pair, replace_player
+from solvers.algorithms.cfr import CFR, CFRState, Pair, RunningValues, replace_player
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.regret_rules import decay
 from solvers.leaf_values import LeafQuery
@@ -328,11 +328,10 @@ class Resolving(WithGadget):
 
 
 class LeafMeansState(NamedTuple):
-  """State of `LeafMeans`: the algorithm's, and for each player sums `[L, H]` over its updates."""
+  """State of `LeafMeans`: the algorithm's, and sums of leaf values over updates."""
 
   inner: Any
-  values: tuple[jax.Array, jax.Array]  # counterfactual
-  mass: tuple[jax.Array, jax.Array]  # the opponent's, compatible with the infostate
+  sums: RunningValues
 
 
 class LeafMeans(Holder):
@@ -347,7 +346,7 @@ class LeafMeans(Holder):
     inner = self.algorithm.init(problem, policy)
     leaves = problem.leaf_rows(problem.split(jnp.zeros_like(problem.tree.parent)[:, None]))
     nothing = jnp.zeros((len(leaves), problem.num_infostates), problem.tree.dtype)
-    return LeafMeansState(inner, (nothing, nothing), (nothing, nothing))
+    return LeafMeansState(inner, RunningValues((nothing, nothing), (nothing, nothing)))
 
   def update(
     self, problem: Problem, state: LeafMeansState, values: jax.Array | None, player: int
@@ -358,17 +357,13 @@ class LeafMeans(Holder):
     mass = problem.weigh_leaf_values(jnp.ones_like(worth), core.reach[1 - player], player)
     k = core.updates[player].astype(worth.dtype) + 1.0
     factor = decay(k - 1.0, self.averaging) if self.averaging else 1.0
-    sums = [x[player] * factor for x in (state.values, state.mass)]
-    return LeafMeansState(
-      inner,
-      replace_player(state.values, player, sums[0] + worth),
-      replace_player(state.mass, player, sums[1] + mass),
-    ), sweep._replace(mass=mass)
+    sums = state.sums.add(player, worth, factor, mass)
+    return LeafMeansState(inner, sums), sweep._replace(mass=mass)
 
   def means(self, state: LeafMeansState) -> jax.Array:
     """Returns each player's mean leaf values, `[P, L, H]`; zero at leaves without reach."""
-    return per_unit_of_mass(jnp.stack(state.values), jnp.stack(state.mass))
+    return per_unit_of_mass(jnp.stack(state.sums.total), jnp.stack(state.sums.weight))
 
   def known(self, state: LeafMeansState) -> jax.Array:
     """Returns whether `means` has data on a player's infostates at a leaf: `[P, L]` bool."""
-    return (jnp.stack(state.mass) > 0).any(axis=-1)
+    return (jnp.stack(state.sums.weight) > 0).any(axis=-1)

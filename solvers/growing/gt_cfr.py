@@ -239,7 +239,7 @@ def gt_cfr(
   if not on_tree:
     check_is_game(rules)
     foreign = {"nodes": nodes, "leaf_values": leaf_values, "current": current}
-    foreign |= {"whole": search.whole or None}
+    foreign["whole"] = search.whole or None
   for name, value in foreign.items():
     if value is not None:
       raise ValueError(f"{name} is not for {'trees' if on_tree else 'games by their rules'}")
@@ -324,7 +324,7 @@ def grow(
       0,
       search.updates_per_round,
       functools.partial(update, soon, store, numbers),
-      (state, store.prior, asked, ((nodes, nodes), state.mass)),  # of the sweeps' shapes
+      (state, store.prior, asked, ((nodes, nodes), state.sums.weight)),  # of the sweeps' shapes
     )
     growth = growth._replace(store=dataclasses.replace(store, prior=prior))
     if not search.simulations:
@@ -334,8 +334,11 @@ def grow(
       choose = algorithm.current_policy
     view = View(join_levels(choose(now, state)), sweeps[0], sweeps[1], growth.visits)
     reach = algorithm.core(state).reach
+    row = jnp.argmax(jnp.asarray(now.rows, jnp.int32) == jnp.asarray(current, jnp.int32))
+    own = [now.leaf_reach(reach[p], p)[row] for p in (0, 1)]
+    met = functools.partial(now.compatible_mass, row=row)
     for j in range(search.per_round):
-      hands = sample_pair(now, reach, current, numbers.pairs[j])
+      hands = sample_pair(own, met, numbers.pairs[j])
       growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], search)
       if store.asks_once and network is not None:
         growth = growth._replace(store=_ask_joined(growth.store, places, network, params, search))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from games.public_tree import Array, Level, PublicTree
+from solvers import tuning
 
 Levels = tuple[jax.Array, ...]  # one [n, H] for each level of the tree
 
@@ -147,12 +147,8 @@ def lower(
     return rows
   parents = jnp.asarray(tree.infostate_parent)[start:stop, player][first:last]  # [n, H]
   there = rows[first:last]
-  by_pairs = functools.partial(_lower_by_pairs, maximum=maximum)
-  if tree.num_infostates <= _MANY_INFOSTATES:
-    lowered = by_pairs(parents, there)
-  else:
-    one_by_one = functools.partial(_lower_one_by_one, maximum=maximum)
-    lowered = lax.platform_dependent(parents, there, cpu=one_by_one, default=by_pairs)
+  one_by_one = tree.num_infostates > _MANY_INFOSTATES and tuning.on_cpu()
+  lowered = (_lower_one_by_one if one_by_one else _lower_by_pairs)(parents, there, maximum=maximum)
   return _with_rows(rows, first, last, lowered)
 
 

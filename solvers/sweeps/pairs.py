@@ -98,10 +98,11 @@ _matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
   """Multiplies a level's reach `[T, H]`, a loop for each run of nodes that share a table."""
   longest = max(1, _LOOP_SIZE // reach.shape[-1] ** 2)
-  pieces = []
-  for table, start, stop in runs:
-    for low in range(start, stop, longest):
-      pieces.append(_product(payoffs[table][:, None], reach[low : min(low + longest, stop)]))
+  pieces = [
+    _product(payoffs[table][:, None], reach[low : min(low + longest, stop)])
+    for table, start, stop in runs
+    for low in range(start, stop, longest)
+  ]
   return jnp.concatenate(pieces)
 
 

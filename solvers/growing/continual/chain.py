@@ -12,7 +12,7 @@ from games.arrays import one
 from solvers import tuning
 from solvers.algorithms.wrappers import Promises
 from solvers.growing.gt_cfr import Asked
-from solvers.growing.simulate import sample_index
+from solvers.growing.simulate import sample_index, sample_pair
 from solvers.growing.states import GTCFR, StateFunction, only_wanted
 from solvers.leaf_values import normalise_beliefs
 
@@ -248,13 +248,10 @@ def deal(rules: Game, key: jax.Array) -> Standing:
   pair_key, chance_key = jax.random.split(key)
   numbers, here = jax.random.uniform(pair_key, (2,)), beginning(rules)
   prior = jnp.asarray(rules.prior()) * jnp.ones(())
-  met = rules.compatible_mass(here.state[None], prior[1:], 0)[0]
-  first = sample_index(numbers[0], prior[0] * met)
-  is_first = jnp.zeros_like(prior[:1]).at[0, first].set(1.0)
-  met = rules.compatible_mass(here.state[None], is_first, 1)[0]
-  second = sample_index(numbers[1], prior[1] * met)
+  met = functools.partial(rules.compatible_mass, here.state[None])
+  hands = sample_pair(prior, met, numbers)
   since = jnp.full((2, longest), -1, jnp.int32) if (longest := longest_wait(rules)) else None
-  return _past_chance(rules, Standing(here, jnp.stack([first, second]), since), chance_key)
+  return _past_chance(rules, Standing(here, hands, since), chance_key)
 
 
 def play_on(

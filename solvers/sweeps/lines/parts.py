@@ -106,7 +106,7 @@ class PartedProblem:
     rows = arrivals.at[at(part.parent[player], index)].get(mode="promise_in_bounds")
     return jnp.where(at(part.belief[player], index)[None] > 0, rows.T, 0.0)
 
-  def collect(self, values: list[jax.Array], player: int) -> jax.Array:
+  def collect(self, values: Sequence[jax.Array], player: int) -> jax.Array:
     """Returns the leaves' values of `top` from those of a device's parts, each `[K, W, n]`."""
     whole = [lax.all_gather(own, AXIS, tiled=True).reshape(-1, self.num_rows) for own in values]
     widths = [part.boards * part.group.width(player) for part in self.parts]

@@ -161,14 +161,13 @@ class LinesProblem(Problem):
 
   def _ends(self, street: int, reach: jax.Array, player: int, values: Any) -> jax.Array:
     """Returns the values of terminal lines, `[T, W of the other]` to `[T, W]`."""
-    parts, start = [], 0
-    for group, ends in zip(self.lines.streets[street].groups, self.ends[street]):
-      width = group.width(1 - player)
-      stop = start + group.boards * width
-      rows = reach[:, start:stop].reshape(len(reach), group.boards, width)
-      parts.append(values(ends, rows, player).reshape(len(reach), -1))
-      start = stop
-    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=1)
+    groups, number = self.lines.streets[street].groups, len(reach)
+    stops = np.cumsum([group.boards * group.width(1 - player) for group in groups])[:-1]
+    parts = [
+      values(ends, rows.reshape(number, group.boards, -1), player).reshape(number, -1)
+      for group, ends, rows in zip(groups, self.ends[street], jnp.split(reach, stops, axis=1))
+    ]
+    return jnp.concatenate(parts, axis=1)
 
   def _share(self, index, player, rows):
     total = self._over_children(index, player, rows)
@@ -212,10 +211,7 @@ def _fill(outer: Any, rows: jax.Array, numbers: Sequence[tuple[int, int]]) -> No
 
 def largest_table(lines: Lines) -> int:
   """Returns the bytes of the largest table that solving one spot holds: a player's, or of pairs."""
-  rows = [0, 0]
-  for level in lines.levels:
-    for p in (0, 1):
-      rows[p] += level.size * lines.streets[level.street].width(p)
+  rows = [sum(x.size * lines.streets[x.street].width(p) for x in lines.levels) for p in (0, 1)]
   groups = [group for street in lines.streets for group in street.groups]
   dense = sum(
     x.boards * x.width(0) * x.width(1) for x in groups if form_of(x, lines.dtype) == "dense"
