@@ -169,9 +169,8 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
     if policy is None:
       raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
     locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
-    if np.shape(locked) == shape[:1]:
-      locked = locked[:, None] * np.ones(shape[1], bool)
-    check_shape("locked", locked, shape, "(N, H), or (N,)")
+    if np.shape(locked) != shape[:1]:
+      check_shape("locked", locked, shape, "(N, H), or (N,)")
     if is_concrete(locked) and not np.isin(locked, (0, 1)).all():
       raise ValueError("locked must hold true and false; solvers.lock makes bounds of frequencies")
   lock = make_lock(locked, policy, tree.dtype)

@@ -186,8 +186,11 @@ def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
   values = _by_board(reach, folds.down[player])
   if folds.up is None:
     return values
-  values = _by_board(values, folds.up[player])
-  return values + (reach if folds.twin is None else _twins(folds.twin[player], reach))
+  values, own = _by_board(values, folds.up[player]), reach  # a hand was taken out by both its cards
+  if folds.twin is not None:
+    own = jnp.pad(reach, ((0, 0), (0, 0), (0, 1)))
+    own = own.at[..., folds.twin[player]].get(mode="promise_in_bounds")
+  return values + own
 
 
 def _by_board(rows: jax.Array, tables: jax.Array) -> jax.Array:
@@ -196,12 +199,6 @@ def _by_board(rows: jax.Array, tables: jax.Array) -> jax.Array:
     return product("tbj,bjw->tbw", rows, tables)
   flat = product("tj,jw->tw", rows.reshape(-1, rows.shape[-1]), tables[0])
   return flat.reshape(*rows.shape[:2], -1)
-
-
-def _twins(twin: jax.Array, rows: jax.Array) -> jax.Array:
-  """Returns the other's reach of `player`'s own hands: `[T, B, J of the other]` to `[T, B, J]`."""
-  filled = jnp.pad(rows, ((0, 0), (0, 0), (0, 1)))
-  return filled.at[..., twin].get(mode="promise_in_bounds")
 
 
 def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
