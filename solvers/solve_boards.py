@@ -270,14 +270,14 @@ class ByBoards:
     sizes = [problem.levels[i].size for i in _levels(problem.levels, player)]
     if not halves:
       return tuple(jnp.zeros((chunks, size, width), dtype) for size in sizes)
-    boards = part.num_boards
+    boards = part.group.boards
     return tuple(half_zeros((chunks, size, boards, width // boards), dtype) for size in sizes)
 
   def _pack(self, part: Part, tables: Any) -> Any:
     """Returns tables `[n, W]` as they are kept: in 16 bits with a scale for each line and board."""
     if self.tables is None:
       return tables
-    size = part.num_boards
+    size = part.group.boards
     return jax.tree.map(lambda x: to_half(x.reshape(*x.shape[:-1], size, -1)), tables)
 
 

@@ -68,9 +68,7 @@ class WarmStarted(Wrapper):
 
   num_iterations: int = 15  # how many iterations of each player the policy stands for
 
-  @property
-  def primed(self) -> tuple[int, ...]:
-    return (0, 1)
+  primed = (0, 1)
 
   @property
   def head_start(self) -> int:

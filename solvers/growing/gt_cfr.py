@@ -95,13 +95,11 @@ def _start_by_rules(
       raise ValueError(f"root and path={followed} lead to where the game is over")
     table = int(game.pair_index(np.asarray(state)[None])[0])
     validation.check_distributions(beliefs, np.asarray(possible) > 0, game.pairs(), table)
-  most = most_nodes(game, search, path.size)
-  if capacity is None:
-    capacity = most
-  elif validation.check_integer("capacity", capacity) < 1 + game.num_children * (path.size + 1):
+  least, most = 1 + game.num_children * (path.size + 1), most_nodes(game, search, path.size)
+  capacity = most if capacity is None else validation.check_integer("capacity", capacity)
+  if capacity < least:
     raise ValueError(
-      f"capacity={capacity} must have room for the root, the path and their children: "
-      f"{1 + game.num_children * (path.size + 1)} nodes"
+      f"capacity={capacity} must have room for the root, the path and their children: {least} nodes"
     )
   state, possible, beliefs = jnp.asarray(state), jnp.asarray(possible), jnp.asarray(beliefs, float)
   return ByRules(state, possible, path, beliefs, None, game, min(capacity, most))
@@ -329,10 +327,9 @@ def grow(
     growth = growth._replace(store=dataclasses.replace(store, prior=prior))
     if not search.simulations:
       return state, growth, asked
-    choose = algorithm.average_policy
-    if search.selection == "current":
-      choose = algorithm.current_policy
-    view = View(join_levels(choose(now, state)), sweeps[0], sweeps[1], growth.visits)
+    policies = {"average": algorithm.average_policy, "current": algorithm.current_policy}
+    followed = join_levels(policies[search.selection](now, state))
+    view = View(followed, sweeps[0], sweeps[1], growth.visits)
     reach = algorithm.core(state).reach
     row = jnp.argmax(jnp.asarray(now.rows, jnp.int32) == jnp.asarray(current, jnp.int32))
     own = [now.leaf_reach(reach[p], p)[row] for p in (0, 1)]

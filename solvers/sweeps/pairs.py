@@ -158,9 +158,9 @@ def _showdowns(tree: PublicTree, dtype: Any, lanes: int) -> Ends:
   for rows, boards in _shown(tree):
     alone = boards is None
     index = jnp.maximum(tree.payoff_index[rows[:, 0]] - 1, 0) if alone else boards
+    strengths = jnp.asarray(tree.strengths)[index]
     # A matrix for each row of each of many trees solved together would be too much to hold.
-    how: Any = {"hands": hands_of(tree), "lanes": lanes, "by_row": alone}
-    found.append(make_showdowns(jnp.asarray(tree.strengths)[index], dtype, **how))
+    found.append(make_showdowns(strengths, dtype, hands=hands_of(tree), lanes=lanes, by_row=alone))
   return tuple(found)
 
 

@@ -192,7 +192,7 @@ def test_a_solve_goes_on_as_if_it_had_not_stopped(board, monkeypatch):
       (part,) = cut(lines, 1).parts
       # There are several chunks of several boards, and the last is filled up.
       assert part.num_chunks > 1
-      assert 1 < part.num_boards < part.boards < part.num_chunks * part.num_boards
+      assert 1 < part.group.boards < part.boards < part.num_chunks * part.group.boards
 
     def find(number, algorithm="discounted_cfr", **more):
       algorithm = solvers.make_algorithm(algorithm)
@@ -458,7 +458,7 @@ from games.poker.lines import make_lines
 lines, _ = make_lines(make("TsJh9hAs", APART))
 tuning.ON_CPU = dataclasses.replace(tuning.ON_CPU, cells=1_000)
 (part,) = parts.make_parted_problem(lines, 2).parts
-assert (part.boards, part.num_chunks, part.num_boards) == (20, 8, 3)  # filled up
+assert (part.boards, part.num_chunks, part.group.boards) == (20, 8, 3)  # filled up
 
 
 def solve(devices):

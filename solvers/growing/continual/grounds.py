@@ -291,8 +291,8 @@ def history_policies(
   grounds: list[Any] = [jax.device_put(ground)]
   if ground is None:
     most = min(RulesGround.of(histories.game, search).capacity, len(histories.kind))
-    grounds = [RulesGround(histories.game, x) for x in _ROOM if 2 * x < most]
-    grounds.append(RulesGround(histories.game, most))
+    rooms = [*(x for x in _ROOM if 2 * x < most), most]
+    grounds = [RulesGround(histories.game, x) for x in rooms]
 
   def ground_of(ahead: int) -> Any:
     """Returns the ground of searches that `ahead` histories are ahead of."""

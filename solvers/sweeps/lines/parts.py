@@ -34,7 +34,7 @@ class Part:
     showdowns: `[K, boards, ...]` from `make_showdowns`; dense tables are made anew every time.
     shared: likewise `[K, boards, ...]`, or `[1, 1, ...]` where boards are alike.
     folds: what folds are worth, likewise.
-    group: the hands.
+    group: the hands, and how many boards a chunk has.
     boards: how many boards there are without those that fill up; static.
   """
 
@@ -49,11 +49,6 @@ class Part:
   @property
   def num_chunks(self) -> int:
     return self.belief[0].shape[0]
-
-  @property
-  def num_boards(self) -> int:
-    """How many boards a chunk has."""
-    return self.group.boards
 
   def ends(self, index: Any) -> Ends:
     """Returns folds and showdowns of a chunk."""
