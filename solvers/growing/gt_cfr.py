@@ -352,9 +352,7 @@ def grow(
   none = jnp.zeros((), jnp.int32)
   asked = Asked(none, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), none)
   carry = varying_alike((state, Growth(store, zeros), asked), beliefs)
-  state, (store, visits), asked = in_rounds(
-    round_of, carry, key, rounds, search, start.steps(store)
-  )
+  state, (store, visits), asked = in_rounds(round_of, carry, key, rounds, search, store.steps)
   if store.asks_once:
     asked = _one_asked(store, jax.random.fold_in(key, _LAST))
   root_values, believed = algorithm.root_values(problem, state), beliefs
