@@ -185,14 +185,13 @@ class ByBoards:
     """Returns the sum of both players' payoffs, each against the other's average policy."""
     reach = problem.top.both_reach(policy)
     newest = problem.arrivals(state.top.reach[1])
-    worth = []
-    for player in (0, 1):
+
+    def worth(player: int) -> jax.Array:
       other = 1 - player
       arrivals = problem.arrivals(reach[other])
-      collected = []
-      for number, part in enumerate(problem.parts):
 
-        def visit(i, part=part, number=number, player=player, other=other, arrivals=arrivals):
+      def of_part(number: int, part: Part) -> jax.Array:
+        def visit(i):
           chunk = problem.chunk(part, i)
           levels = {
             p: self._average_chunk(
@@ -205,12 +204,15 @@ class ByBoards:
           own = None if best else levels[player]
           return chunk.values_up(own, below, None, player).nodes[0].T
 
-        collected.append(lax.map(visit, jnp.arange(part.num_chunks)))
+        return lax.map(visit, jnp.arange(part.num_chunks))
+
+      collected = list(itertools.starmap(of_part, enumerate(problem.parts)))
       leaves = problem.collect(collected, player)
       own = None if best else policy
       root = problem.top.values_up(own, reach[other], leaves, player).root
-      worth.append(problem.top.worth(root, player))
-    return worth[0] + worth[1]
+      return problem.top.worth(root, player)
+
+    return worth(0) + worth(1)
 
   def _average_chunk(
     self,

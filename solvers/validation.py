@@ -351,9 +351,11 @@ def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) ->
       )
   if held and is_concrete(*locked):
     _check_shares_of_lines(lines, locked)
-  others = (leaf_values, beliefs, policy, None if held else locked, rest)
-  names = ("leaf_values", "beliefs", "initial_policy", "locked", "alternatives")
-  for name in [x for x, value in zip(names, others, strict=True) if value is not None]:
+  others = {
+    "leaf_values": leaf_values, "beliefs": beliefs, "initial_policy": policy,
+    "locked": None if held else locked, "alternatives": rest,
+  }  # fmt: skip
+  for name in [x for x, value in others.items() if value is not None]:
     raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
   return locked
 
