@@ -17,7 +17,7 @@ from games.tabulate import NodeInfo, children_of
 from solvers import loop, validation
 from solvers.algorithms.gadgets import ContinualResolve
 from solvers.algorithms.named import cfr_plus
-from solvers.algorithms.wrappers import LeafMeans, Promises, Resolving
+from solvers.algorithms.wrappers import LeafMeans, Promises, WithGadget
 from solvers.growing.insertion.tree import ByRules, InsertedTree, most_nodes
 from solvers.growing.marked import OnTree, ancestors
 from solvers.growing.simulate import Growth, View, in_rounds, sample_pair, simulate
@@ -275,7 +275,7 @@ def grow(
   beliefs, promises = jnp.asarray(start.beliefs), start.promises
   inner: Any = cfr_plus(averaging=1.0, alternating=search.alternating)
   if promises is not None:
-    inner = Resolving(inner, ContinualResolve(0, search.mix), promises)
+    inner = WithGadget(inner, ContinualResolve(0, search.mix), promises)
   algorithm = LeafMeans(inner)
   store, current = start.plant(search)
   problem = store.problem(beliefs)
