@@ -136,7 +136,6 @@ class ByBoards:
     self, part: Part, number: int, state: BoardsState, player: int, visit: Any, carry: Any
   ) -> Any:
     """Visits all chunks of a part; `visit` takes a chunk's index and what is carried along."""
-    del number, state, player
     return lax.fori_loop(0, part.num_chunks, visit, carry)
 
   def _count(self, state: BoardsState, player: int) -> jax.Array:

@@ -184,7 +184,6 @@ class Problem:
 
   def payoff_bound(self, index: int) -> jax.Array:
     """Returns the largest payoff below a level, in the unit of its rows over all reach there."""
-    del index
     return jnp.asarray(payoff_bound(self.tree))
 
   def with_nature(self, index: int, own: jax.Array, player: int) -> jax.Array:
@@ -279,12 +278,12 @@ class Problem:
   def _outer_values(
     self, opponent_reach: Levels, leaf_values: jax.Array | None, player: int
   ) -> list[list[jax.Array | None]]:
-    """Returns counterfactual values where no move is made, each level's in parts; None for none."""
+    """Returns counterfactual values of leaves and ends, each level's in parts; None for no part."""
 
   def _rise(
     self, index: int, values: jax.Array, policy: Levels | None, player: int, outer: Any
   ) -> Any:
-    """Returns the values of nodes where moves lead to level `index`, from the `values` there."""
+    """Returns the values of the nodes above level `index` that have moves, from its `values`."""
     moved = self.moves_at(index, player)
     if moved is False or policy is not None:
       weighted = values if moved is False else choose(moved, policy[index] * values, values)
@@ -387,9 +386,6 @@ class Problem:
     """Returns which children the parents of a level have."""
     return self.tree.structure.levels[index]
 
-  def _num_inner(self, index: int) -> int:
-    return self._level(index).num_inner
-
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the parents' rows of level `index`, in the nodes' own infostates: `[n, H]`."""
     rows = to_children(self._level(index), above)
@@ -402,7 +398,8 @@ class Problem:
     if maximum and self.exists is not None:
       rows = jnp.where(self.exists[index] > 0, rows, -jnp.inf)
     rows = lower(self.tree, index, player, rows, maximum=maximum) if self.hides else rows
-    return reduce_children(self._level(index), rows, self._num_inner(index - 1), maximum=maximum)
+    number = self._level(index - 1).num_inner
+    return reduce_children(self._level(index), rows, number, maximum=maximum)
 
   def _held_best(self, index: int, player: int, values: jax.Array) -> jax.Array:
     """Returns the value of each of `player`'s choices, at best under the floor if there is one."""

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN, Lines, Street
+from games.poker.lines.lines import CLOSED, FOLD, SHOWDOWN, Lines, Street
 from solvers.sweeps import showdowns
 from solvers.sweeps.levels import Levels, take_rows
 from solvers.sweeps.lines.ends import Ends, end_values, fold_values, form_of, make_ends
@@ -179,9 +179,6 @@ class LinesProblem(Problem):
 
   def _level(self, index):
     return self.lines.levels[index].level
-
-  def _num_inner(self, index):
-    return self.lines.levels[index].counts[DECISION]
 
 
 def _chips(chips: Any, ends: list[tuple[int, int]], kind: int) -> jax.Array:
