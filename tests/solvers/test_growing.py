@@ -25,6 +25,7 @@ from tests.gt_cfr_referee import Referee
 from tests.harness import slow
 from tests.hidden_moves import Solved
 from tests.sentences import refused
+from tests.trees import possible_of
 
 AT_ONCE = solvers.cfr_plus(averaging=1.0, alternating=False)
 KEY = jax.random.key(0)
@@ -34,11 +35,6 @@ def setting(name, dtype=np.float64, **parameters):
   game = games.make(name, **parameters)
   tree = games.build_public_tree(game).astype(dtype)
   return game, tree, solvers.node_info(game, tree)
-
-
-def possible_of(tree):
-  everything = np.ones((tree.num_nodes, 2, tree.num_infostates), bool)
-  return everything if tree.possible is None else np.asarray(tree.possible)
 
 
 SEARCHES = (
@@ -412,7 +408,7 @@ def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promis
     reach = rng.random(values.shape) * np.swapaxes(possible_of(tree), 0, 1)
     here = PublicState(jnp.array([last], jnp.int32), jnp.asarray(possible_of(tree)[last]))
     left = Left(np.int32(last), here, None, values, reach, known)
-    start = start_of(left, places, since, searcher)
+    start = start_of(left, places, here, since, searcher)
     assert int(start.root.state[0]) == root
     assert [x for x in np.asarray(start.path) if x >= 0] == taken[depth:]
     np.testing.assert_array_equal(start.root.possible, possible_of(tree)[root])
@@ -445,9 +441,10 @@ def test_best_responses_are_those_in_the_tree(name, x64):
     rows = np.ones((tree.num_nodes, tree.num_infostates))
     for node in np.flatnonzero(histories.kind < games.CHANCE):
       there = histories.child[node] >= 0
-      held = (histories.moves[node] >= 0).any(axis=0)
-      known = np.where(held, policy[node][there], 1.0 / there.sum())
-      rows[histories.state[histories.child[node][there], 0]] = known
+      rows[histories.state[histories.child[node][there], 0]] = 1.0 / there.sum()
+      for move, infostate in np.argwhere(histories.moves[node] >= 0):
+        after = histories.child[node, histories.moves[node, move, infostate]]
+        rows[histories.state[after, 0], infostate] = policy[node, move, infostate]
     found.append((exploitability_in(histories, policy), float(solvers.exploitability(tree, rows))))
   assert found[0][0] == pytest.approx(found[0][1], abs=1e-9)
   assert found[1][0] == pytest.approx(found[1][1], abs=1e-9)
