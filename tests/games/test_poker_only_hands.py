@@ -35,45 +35,31 @@ def spot(request):
 
 # Both answer a uniform opponent: against one that always folds, the best hand's moves are worth the
 # same, and rounding decides.
-def solve(tree, beliefs, num_iterations=4):
-  with jax.enable_x64(True):
-    return jax.tree.map(
-      np.asarray,
-      solvers.solve(
-        tree.astype(np.float64),
-        algorithm=solvers.linear_cfr(alternating=False),
-        num_iterations=num_iterations,
-        beliefs=beliefs,
-      ),
-    )
-
-
-def trees_of(*made):
-  with jax.enable_x64(True):
-    return [games.build_public_tree(game) for game in made]
+SETTINGS = {"algorithm": solvers.linear_cfr(alternating=False), "num_iterations": 4}
 
 
 def differences(spot, ranges):
   """Returns how far the policies and values of held hands are from the whole game's."""
   game, beliefs = spot
   small = game.only(ranges)
-  whole_tree, tree = trees_of(game, small)
-  whole, compact = solve(whole_tree, beliefs), solve(tree, None)
+  whole_tree, tree = map(games.build_public_tree, (game, small))
+  whole = solvers.solve(whole_tree, beliefs=beliefs, **SETTINGS)
+  compact = jax.tree.map(np.asarray, solvers.solve(tree, **SETTINGS))
   held = (ranges > 0)[:, small.kept]
   mover = np.asarray(whole_tree.kind)[np.maximum(whole_tree.parent, 0)]
   own = held[np.minimum(mover, 1)] & (mover < 2)[:, None]
-  apart = np.abs(compact.average_policy - whole.average_policy[:, small.kept])[own]
-  values = np.abs(compact.root_values - whole.root_values[:, small.kept])[held]
+  apart = np.abs(compact.average_policy - np.asarray(whole.average_policy)[:, small.kept])[own]
+  values = np.abs(compact.root_values - np.asarray(whole.root_values)[:, small.kept])[held]
   return apart.max(), values.max() / 1_000
 
 
-def test_held_hands_play_as_in_the_whole_game(spot):
+def test_held_hands_play_as_in_the_whole_game(spot, x64):
   policies, values = differences(spot, spot[1])
   assert policies < 1e-9
   assert values < 1e-9
 
 
-def test_a_hand_left_out_is_found(spot):
+def test_a_hand_left_out_is_found(spot, x64):
   ranges = spot[1].copy()
   ranges[0, ranges[0].argmax()] = 0
   ranges /= ranges.sum(axis=1, keepdims=True)

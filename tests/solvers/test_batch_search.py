@@ -13,6 +13,7 @@ from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
+from tests.trees import possible_of
 
 ITERATIONS = 16
 
@@ -59,7 +60,7 @@ def test_packed_search_equals_solving_one_by_one(name, algorithm, x64):
   rng = np.random.default_rng(1)
   params = make_params(subgames.trees[0])
   roots = np.array([2, 0, 1, 3, 0])
-  possible = [harness.root_possible(subgames.trees[entries[i]]) for i in roots]
+  possible = [possible_of(subgames.trees[entries[i]])[0] for i in roots]
   beliefs = np.stack([harness.random_beliefs(rng, x, num_zeros=0) for x in possible])
   result = jax.jit(
     lambda: search_batch(

@@ -15,6 +15,7 @@ from solvers.sweeps import join_levels, make_problem
 from tests import harness
 from tests.brute_force import Referee
 from tests.hidden_moves import Solved
+from tests.trees import possible_of
 
 NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
 CASES = {
@@ -105,7 +106,7 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   ends = np.array(
     [int(paths.infostate_name(0, h).split("-")[moved]) - 1 for h in range(paths.num_infostates)]
   )
-  there = harness.root_possible(tree)
+  there = possible_of(tree)[0]
   assert np.unique(ends[there[0]], return_counts=True)[1].max() == 4  # paths that meet
   rng = np.random.default_rng(1)
   beliefs = rng.exponential(size=there.shape) * there

@@ -10,6 +10,7 @@ import solvers
 from benchmarks.studies import family_parts
 from solvers.leaf_values import LeafQuery
 from tests import harness
+from tests.trees import possible_of
 
 # Game, parameters, depth, and the exploitability that 256 iterations must reach.
 CASES = {
@@ -29,10 +30,7 @@ def make(case):
 def random_query(tree, player=0, seed=0, **others):
   """Returns a query at random beliefs over what is possible at each leaf, zeros among them."""
   rng = np.random.default_rng(seed)
-  shape = (tree.num_leaves, 2, tree.num_infostates)
-  possible = np.ones(shape, bool)
-  if tree.possible is not None:
-    possible = np.asarray(tree.possible)[tree.leaf_nodes]
+  possible = possible_of(tree)[tree.leaf_nodes]
   beliefs = np.stack([harness.random_beliefs(rng, p) for p in possible])
   return LeafQuery(tree.leaf_features[player], player, jnp.asarray(beliefs), **others)
 

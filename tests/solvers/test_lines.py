@@ -1,6 +1,7 @@
 """Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,6 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, Betting, Deck, Holdem
 from games.poker.lines import boards, expand_policy, make_lines, round_up, shape_of, share_shapes
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
@@ -22,23 +22,17 @@ from solvers.sweeps.lines.problem import largest_table
 from solvers.sweeps.problem import Lock
 from solvers.xla import Programs
 from tests import harness
-from tests.hand_pairs import pairs_on
+from tests.hand_pairs import pairs_on, small_spot
 from tests.sentences import sentence_of
 from tests.tiny import python
 
-ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 ALIKE = ("AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7")
 CARDS = ("AA,KQ,99,JT:0.4", "TT,AJ,QJ:0.7,KT")
 APART = ("AA,KQ,J9s:0.3,99,KcQc:0.5", "TT,AJ,K9s,QJo:0.7")
 
 
-def make(board, ranges):
-  """Returns a game of the ranges' hands; suits without cards on the board may be alike."""
-  deck = Deck(ranks="9TJQKA")
-  cards = deck.parse(board)
-  rules = Betting((60, 60), (10, 10), 2)
-  whole = Holdem(deck=deck, board=cards, deals=(1,) * (5 - len(cards)), rules=rules, bets=ONE_BET)
-  return whole.only(whole.beliefs(ranges))
+# Suits without cards on the board may be alike.
+make = functools.partial(small_spot, ranks="9TJQKA", suits="shdc")
 
 
 def solve(game, iterations):
@@ -136,11 +130,7 @@ def test_fictitious_play_takes_lines():
 @pytest.fixture(scope="module")
 def flop():
   """Three rounds of betting with few cards, the last round a few boards at a time."""
-  deck = Deck(ranks="TJQKA", suits="shd")
-  rules = Betting((60, 60), (10, 10), 2)
-  board = deck.parse("TsJsKs")
-  whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
-  game = whole.only(whole.beliefs(("AA,KQ", "TT,AJ:0.5,QTs")))
+  game = small_spot("TsJsKs", ("AA,KQ", "TT,AJ:0.5,QTs"))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
     patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=900))
     found = game, *solve(game, 4)
@@ -265,11 +255,7 @@ def test_a_wrong_scale_would_be_found(packing, monkeypatch):
 @pytest.fixture(scope="module")
 def rivers():
   """Rivers of all hands equally often, on which hands are alike, and what was found at once."""
-  made = []
-  for board in ("TsJh9hAs9d", "TdJd9dQsKs", "TsTh9s9hQd"):
-    deck = Deck(ranks="9TJQKA")
-    rules = Betting((60, 60), (10, 10), 2)
-    made.append(Holdem(deck=deck, board=deck.parse(board), rules=rules, bets=ONE_BET))
+  made = [make(board) for board in ("TsJh9hAs9d", "TdJd9dQsKs", "TsTh9s9hQd")]
   with jax.enable_x64(True):
     lines = [make_lines(game) for game in made]
     rounded = [round_up(x, lambda n: 120) for x, _ in lines]

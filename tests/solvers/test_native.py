@@ -21,35 +21,29 @@ def source(tmp_path, monkeypatch):
   return path
 
 
-def refused(source, reason):
+WRONG = {
+  "there is no C": {"PATH": "", "CXX": None},
+  "returned non-zero exit status 1": {"CXX": "false"},
+  "Not a directory": lambda source: (source.parent / "cache").write_text(""),
+  "undefined symbol": lambda source: source.write_text("int seven();"),
+}
+
+
+@pytest.mark.parametrize("reason", WRONG)
+def test_what_cannot_be_compiled_is_said_once(source, monkeypatch, reason):
+  """No compiler, one that fails, a folder that takes no files, and a file that is no library."""
+  if callable(WRONG[reason]):
+    WRONG[reason](source)
+  else:
+    for name, value in WRONG[reason].items():
+      monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
   with pytest.warns(UserWarning, match=f"seven.cc is not used.*{reason}"):
     assert native.target(source, "seven") is None
   with warnings.catch_warnings():
-    warnings.simplefilter("error")  # it is said once
+    warnings.simplefilter("error")
     assert native.target(source, "seven") is None
-  return True
-
-
-def test_without_a_compiler(source, monkeypatch):
-  monkeypatch.setenv("PATH", "")
-  monkeypatch.delenv("CXX", raising=False)
-  assert refused(source, "there is no C")
-
-
-def test_a_compiler_that_fails(source, monkeypatch):
-  monkeypatch.setenv("CXX", "false")
-  assert refused(source, "returned non-zero exit status 1")
-  assert not list(source.parent.glob("cache/**/*.so"))
-
-
-def test_a_folder_that_takes_no_files(source):
-  (source.parent / "cache").write_text("")
-  assert refused(source, "Not a directory")
-
-
-def test_a_file_that_is_no_library(source):
-  source.write_text("int seven();")
-  assert refused(source, "undefined symbol")
+  if reason == "returned non-zero exit status 1":
+    assert not list(source.parent.glob("cache/**/*.so"))
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a compiler")

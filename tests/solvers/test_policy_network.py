@@ -11,6 +11,7 @@ from solvers.search.starts import policy_from_network
 from solvers.search.subgames import stack_subgames
 from solvers.sweeps import join_levels, make_problem, split_levels
 from tests import harness
+from tests.trees import possible_of
 
 RIVER = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs", pot=200, stack=400, bets=[1.0])
 GAMES = {"river_endgame_holdem": RIVER, "leduc_poker": {}}
@@ -93,9 +94,7 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
     np.testing.assert_array_equal(
       targets.query.features[row], case.game.features(np.asarray(case.tree.state)[[node]], mover)[0]
     )
-    possible = np.ones(policy.shape[1])
-    if case.tree.possible is not None:
-      possible = np.asarray(case.tree.possible)[node, mover]
+    possible = possible_of(case.tree)[node, mover]
     children = np.flatnonzero(parent == node)
     legal = np.isin(np.arange(num_actions), action[children])
     np.testing.assert_array_equal(targets.query.legal[row], legal)

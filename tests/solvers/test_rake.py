@@ -8,19 +8,15 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, Betting, Deck, Holdem, betting
+from games.poker import Betting, betting
 from games.poker.lines import Follower, make_lines
-from tests.hand_pairs import pairs_on
+from tests.hand_pairs import pairs_on, small_spot
 
-ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 RAKE, CAP = 0.1, 3  # the cap is 15 chips of the pot of 20, less than that of 60
 
 
-def make(board, deals, rake=RAKE):
-  deck = Deck(ranks="TJQKA", suits="shd")
-  rules = Betting((60, 60), (10, 10), 2, rake=rake, rake_cap=CAP)
-  whole = Holdem(deck=deck, board=deck.parse(board), deals=deals, rules=rules, bets=ONE_BET)
-  return whole.only(whole.beliefs(("AA,KQs,JTs", "TT,AJs:0.5,KK")))
+def make(board, rake=RAKE):
+  return small_spot(board, ("AA,KQs,JTs", "TT,AJs:0.5,KK"), rake=rake, rake_cap=CAP)
 
 
 def won(game, state, player):
@@ -84,27 +80,22 @@ class Enumerated:
     return total / 2
 
 
-@pytest.mark.parametrize(
-  ("board", "deals"), [("TsJhQsKhAd", ()), pytest.param("TsJhQsKh", (1,), marks=pytest.mark.slow)]
-)
-def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board, deals):
-  game = make(board, deals)
+@pytest.mark.parametrize("board", ["TsJhQsKhAd", pytest.param("TsJhQsKh", marks=pytest.mark.slow)])
+def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board):
+  game = make(board)
   with jax.enable_x64(True):
     lines, columns = make_lines(game)
-    solved = solvers.solve(lines, algorithm=solvers.linear_cfr(), target=0, num_iterations=10)
+    settings = {"algorithm": solvers.linear_cfr(), "target": 0, "num_iterations": 10}
+    solved = solvers.solve(lines, **settings)
     exact = Enumerated(game, lines, columns, solved.average_policy).gap()
     assert solved.exploitability == pytest.approx(exact, abs=1e-9)
-    without = solvers.solve(
-      make_lines(make(board, deals, rake=0.0))[0],
-      algorithm=solvers.linear_cfr(),
-      target=0,
-      num_iterations=10,
-    )
+    lines, _ = make_lines(make(board, rake=0.0))
+    without = solvers.solve(lines, **settings)
     assert abs(without.exploitability - exact) > 1e-3
 
 
 def test_trees_refuse_a_rake():
   with pytest.raises(ValueError, match="rake=0.1 makes a game that is not of zero sum"):
-    games.build_public_tree(make("TsJhQsKh", (1,)))
+    games.build_public_tree(make("TsJhQsKh"))
   with pytest.raises(ValueError, match="rake=0.7 must be a number from 0 to 0.5"):
     Betting(rake=0.7)
