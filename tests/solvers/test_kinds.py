@@ -18,7 +18,7 @@ from games.testing import check_rules
 from rebel_jax.agents import dealer, match
 from rebel_jax.spots import report, solved
 from rebel_jax.spots.spot import measure
-from solvers import contrib, metrics, validation
+from solvers import contrib, metrics
 from solvers.contrib.sampling import make_sampler
 from solvers.growing.continual.grounds import tree_ground
 from solvers.solve_boards import ByBoards
@@ -493,38 +493,6 @@ def test_algorithms_by_name_take_their_parameters():
   assert named("linear_cfr_avg(averaging=2)") == solvers.cfr_avg(solvers.linear_cfr(averaging=2.0))
   assert named("fictitious_play()") == solvers.fictitious_play()
   assert named("discounted_cfr(beta=0.5)") != solvers.discounted_cfr()
-
-
-def added_one_by_one(tree, rows):
-  """`sum_choices` by its definition; rows where no player moves are zero."""
-  sums = np.zeros_like(rows)
-  for node in range(tree.num_nodes):
-    above = tree.parent[node]
-    if above < 0 or tree.kind[above] > games.PLAYER_1:
-      continue
-    for h in range(tree.num_infostates):
-      player, source = tree.kind[above], h
-      if tree.infostate_parent is not None:
-        source = tree.infostate_parent[node, player, h]
-        if tree.possible is not None and not tree.possible[node, player, h]:
-          continue
-      sums[above, source] += rows[node, h]
-  return sums
-
-
-@pytest.mark.parametrize("name", ["leduc_poker", "rock_paper_scissors", "padded"])
-def test_moves_of_a_choice_are_summed(name):
-  if name == "padded":
-    dice = games.make("liars_dice", num_faces=3)
-    stacked = games.stack_trees([games.build_public_tree(dice, root=r) for r in ((), (3,))])
-    tree = jax.tree.map(lambda x: x[1], stacked)
-    assert tree.padded
-  else:
-    tree = games.build_public_tree(games.make(name))
-  rows = np.random.default_rng(0).uniform(size=(tree.num_nodes, tree.num_infostates))
-  moves = tree.kind <= games.PLAYER_1
-  found = validation.sum_choices(tree, rows)[moves]
-  np.testing.assert_allclose(found, added_one_by_one(tree, rows)[moves])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Exact leaf values, and depth-limited solving with them (ReBeL, section 5.1)."""
+"""Exact leaf values, depth-limited solving with them (ReBeL, section 5.1), slopes of PBS values."""
 
 import jax
 import jax.numpy as jnp
@@ -95,3 +95,30 @@ def test_traced_trees_are_refused():
   below = jax.jit(lambda beliefs: solvers.solve(tree, beliefs=beliefs, **settings).root_values)
   plain = solvers.solve(tree, **settings).root_values
   np.testing.assert_allclose(below(jnp.asarray(tree.prior)), plain, atol=1e-6)
+
+
+def mass(tree, beliefs, player):
+  """Returns the other's mass that is compatible with each infostate, from the pairs' weights."""
+  weights = np.asarray(tree.pair_weights[tree.root_pair_index])
+  return weights @ beliefs[1] if player == 0 else beliefs[0] @ weights
+
+
+@pytest.mark.parametrize(("name", "player"), [("kuhn", 1), ("liars_dice_1x3f", 0)])
+def test_slopes_of_a_pbs_value_are_infostate_values(name, player, x64):
+  """Of a fixed policy it is linear in beliefs; control: hands that block are not weighed."""
+  tree = games.build_public_tree(harness.make_case(name)[0])
+  beliefs = harness.random_beliefs(np.random.default_rng(2), possible_of(tree)[0])
+  policy = np.asarray(
+    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=20).average_policy
+  )
+
+  def value(beliefs):
+    worth = solvers.expected_values(tree, policy, beliefs=beliefs)
+    return (solvers.root_marginals(tree, beliefs)[player] * worth[player]).sum()
+
+  found = solvers.contrib.infostate_values(tree, value, beliefs, player=player)
+  expected = solvers.expected_values(tree, policy, beliefs=beliefs)[player]
+  np.testing.assert_allclose(found, expected, atol=1e-12)
+  assert np.ptp(expected) > 0.1  # they are not all the value of the PBS
+  unweighed = np.asarray(found) * mass(tree, beliefs, player)
+  assert (np.abs(unweighed - expected).max() > 0.05) == (name == "kuhn")
