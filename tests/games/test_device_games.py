@@ -6,7 +6,6 @@ import pyspiel
 import pytest
 
 import games
-from tests.sentences import refused
 
 
 def board_of(spiel, name):
@@ -101,9 +100,3 @@ def test_control_other_rules_are_seen():
   ):
     with pytest.raises(AssertionError):
       against_open_spiel(game, pyspiel.load_game(text), 60, points=points)
-
-
-test_sizes_are_checked = refused(
-  (lambda: games.ConnectFour(width=3, height=3), "in_a_row=4 must fit"),
-  (lambda: games.Go(komi=float("nan")), "komi=nan"),
-)

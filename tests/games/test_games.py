@@ -17,12 +17,13 @@ from games.poker import PRESETS, BetSizes, Betting, Deck, Holdem, Times
 from games.rules.leduc_poker import LeducPoker
 from games.testing import check_game, check_rules
 from tests import harness
+from tests.hand_pairs import small_spot
 from tests.random_game import RandomGame
 from tests.sentences import refused
 
 # Checked in files of their own too: of poker, templates and Scotland Yard.
 LONG = ("small_holdem", "small_holdem_4_rounds", "turn_endgame_holdem", "scotland_yard")
-LONG += ("two_deals", *(f"random_{seed}" for seed in range(20) if seed not in (2, 5)))
+LONG += ("two_deals", "of_ranges", *(f"random_{seed}" for seed in range(20) if seed not in (2, 5)))
 SMALL = {
   "kuhn": lambda: games.make("kuhn_poker"),
   "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
@@ -45,6 +46,7 @@ SMALL = {
   "two_cards_at_once": lambda: games.make(
     "small_holdem", ranks="KA", suits="shdc", deals=(2,), stack=200
   ),
+  "of_ranges": lambda: small_spot("TsJhQsKh", ("AA,KQs", "TT,AJs:0.5")),
   "leduc_in_tables": lambda: games.tabulate(games.make("leduc_poker")),
   "random_in_tables": lambda: games.tabulate(RandomGame(5)),
   **{f"random_{seed}": functools.partial(RandomGame, seed) for seed in range(20)},

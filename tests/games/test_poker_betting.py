@@ -243,7 +243,16 @@ def test_bets_off_the_tree_can_be_added(paper_game):
   assert again.state_after((CALL, paper_game.burn, game.burn))[betting.PAID_0] == 5_000
 
 
+def of_ranges(kept=None):
+  """Returns a river of all hands, and that of the hands of `kept` `[2, H]`, or of two ranges."""
+  whole = games.make("river_endgame_holdem", board="3s7hTdKs2c")
+  return whole, whole.only(whole.beliefs(("AA,KQ", "TT,AJ")) if kept is None else kept)
+
+
 test_bad_input_gets_one_sentence = refused(
+  (lambda: of_ranges()[1].only(of_ranges()[1].prior()), "distributions over all hands"),
+  (lambda: of_ranges(np.eye(1081)[[0, 0]]), "no compatible pair of hands"),
+  (lambda: of_ranges()[1].infostate("3h3d"), "in neither range"),
   (lambda: Betting((-5, 100)), r"stacks=\(-5, 100\) must be a list of an integer from 1 "),
   (lambda: Betting((500, 400), (450, 100)), r"paid=\(450, 100\) is more than the smaller"),
   (lambda: Betting().check_raise(Betting().start(), 20_001), "more than the smaller stack"),

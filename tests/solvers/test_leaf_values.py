@@ -12,19 +12,18 @@ from solvers.leaf_values import LeafQuery
 from tests import harness
 from tests.trees import possible_of
 
-# Game, parameters, depth, and the exploitability that 256 iterations must reach.
+# A depth, and the exploitability that 256 iterations must reach.
 CASES = {
-  "kuhn": ("kuhn_poker", {}, 2, 0.01),
-  "rock_paper_scissors": ("rock_paper_scissors", {}, 1, 0.04),
-  "liars_dice_1x3f": ("liars_dice", {"num_dice": 1, "num_faces": 3}, 2, 0.005),
-  "leduc": ("leduc_poker", {}, 5, 0.15),
+  "kuhn": (2, 0.01),
+  "rock_paper_scissors": (1, 0.04),
+  "liars_dice_1x3f": (2, 0.005),
+  "leduc": (5, 0.15),
 }
 
 
 def make(case):
-  name, parameters, depth, _ = CASES[case]
-  game = games.make(name, **parameters)
-  return game, games.build_public_tree(game, depth=depth)
+  game, _ = harness.make_case(case)
+  return game, games.build_public_tree(game, depth=CASES[case][0])
 
 
 def random_query(tree, player=0, seed=0, **others):
@@ -38,9 +37,9 @@ def random_query(tree, player=0, seed=0, **others):
 @pytest.mark.parametrize("case", harness.slow(CASES, "liars_dice_1x3f", "leduc"))
 def test_the_average_whole_policy_approaches_an_equilibrium(case):
   """CFR-D: what its iterations play, top and subgames together, averages to an equilibrium."""
-  name, parameters, depth, bound = CASES[case]
+  depth, bound = CASES[case]
   points = family_parts.measure_top(
-    games.make(name, **parameters),
+    harness.make_case(case)[0],
     depth=depth,
     algorithm=solvers.linear_cfr(),
     checkpoints=(16, 256),
