@@ -91,7 +91,8 @@ class Referee:
     self.game, self.h = game, game.num_infostates
     self.beliefs = np.asarray(game.prior() if beliefs is None else beliefs, float).tolist()
     self.root = enumerate_public(game)
-    allowed = self._start_hands(game)
+    joint = np.multiply.outer(*np.asarray(game.prior(), float)) * self.root.weights
+    allowed = set(map(tuple, np.argwhere(joint > 0).tolist()))
     for action in root:
       child = self.root.children[action]
       allowed = {new for hands in allowed for new, _ in next_hands(self.root, child, hands)}
@@ -105,15 +106,6 @@ class Referee:
         infoset = node.actor, node.history, held
         own = {a: child.successors[node.actor].get(held, ()) for a, child in node.children.items()}
         self.infosets[infoset] = [(action, after) for action in own for after in own[action]]
-
-  def _start_hands(self, game):
-    prior = np.asarray(game.prior(), float)
-    return {
-      (i, j)
-      for i in range(self.h)
-      for j in range(self.h)
-      if prior[0, i] * prior[1, j] * self.root.weights[i][j] > 0
-    }
 
   def histories(self):
     """Yields every history at or below the root: a node and a pair of infostates."""

@@ -275,6 +275,15 @@ test_bad_input_gets_one_sentence = refused(
   (lambda: BetSizes.parse("50%", donk="25%"), "donk='25%' is about rounds after the first"),
   (lambda: BetSizes.parse("50%", rounds=2, donk="25% / 2x"), "must hold first bets only"),
   (lambda: games.make(TEH_NAME, bets=NO_DONK).templates(), "must be None for subgames"),
+  (
+    lambda: games.make(TEH_NAME, bets="33%,a / 2.5x").templates(),
+    "must be fractions of the pot, wi",
+  ),
+  (lambda: games.make(TEH_NAME, bets=(0.01, 1.0)).templates(), "give them all_in_after, such as 4"),
+  (
+    lambda: games.make(TEH_NAME).with_bet((), 1_217).templates(),
+    "bets added to one spot cannot be",
+  ),
   (lambda: games.make(TEH_NAME, board="3s7hTd3s"), "names '3s' twice"),
   (lambda: games.make(TEH_NAME, board="3s7hTd"), "holds 3 cards; this endgame needs 4"),
   (lambda: games.make(TEH_NAME, ranks="TJQKA"), "which is not in the deck"),

@@ -17,7 +17,6 @@ import pytest
 import games
 import solvers
 from solvers import native, tuning, xla
-from solvers.sweeps.lines import ends
 from solvers.xla import Programs, Work, work_of_solving
 
 
@@ -185,7 +184,3 @@ def test_several_compile_at_once(source):
     thread.join()
   assert list(path.parent.iterdir()) == [path]
   assert ctypes.CDLL(str(path)).seven() == 7
-
-
-def test_the_source_is_in_the_package():
-  assert ends._SOURCE.exists()

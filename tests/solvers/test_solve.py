@@ -281,6 +281,9 @@ def test_measures_of_stacked_trees_at_beliefs():
   ]
   np.testing.assert_allclose(found, free, atol=1e-6)
   assert found.min() > 0.01
+  # Rows of nodes that are not there do not count.
+  other = np.where(np.asarray(stack.parent)[:, :, None] >= 0, batch.average_policy, 1.0)
+  np.testing.assert_allclose(solvers.exploitability(stack, other, beliefs=beliefs), free, atol=1e-6)
   held = solvers.exploitability(stack, batch.average_policy, locked=kept)
   np.testing.assert_allclose(held, np.zeros(3), atol=1e-6)
   wrong = np.array(batch.average_policy)
