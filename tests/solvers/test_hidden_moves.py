@@ -100,22 +100,22 @@ def on_paths(tree, beliefs, updates):
   return algorithm.root_values(problem, state), best
 
 
+def stations(game, moved):
+  """Returns where Mr. X is with each path after so many moves, `[H]`."""
+  names = [game.infostate_name(0, h) for h in range(game.num_infostates)]
+  return np.array([int(name.split("-")[moved]) - 1 for name in names])
+
+
 def on_referee(paths, solved, referee):
   """Returns a policy on stations as the referee's on paths."""
-  walks = [paths.infostate_name(0, h).split("-") for h in range(paths.num_infostates)]
   tree, policy = solved.tree, {}
   child, leads_to, by_action = (np.asarray(x) for x in (tree.child, tree.leads_to, tree.by_action))
   for (player, history, held), moves in referee.infosets.items():
     n = functools.reduce(lambda n, action: child[n, action], history, 0)
     policy[player, history, held] = row = {}
+    at = stations(paths, tree.state[n, 0])[held] if player == 0 else 0
     for action, after in moves:
-      at, to = 0, 0
-      if player == 0:
-        moved = int(tree.state[n, 0])
-        at, to = (
-          int(walks[held][moved]) - 1,
-          int(walks[after][int(tree.state[child[n, action], 0])]) - 1,
-        )
+      to = stations(paths, tree.state[child[n, action], 0])[after] if player == 0 else 0
       (m,) = np.flatnonzero((leads_to[n, :, at] == to) & (by_action[n, :, at] == action))
       row[action, after] = solved.policy[n, m, at]
   return policy
@@ -147,9 +147,7 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   game = games.make("scotland_yard", map_name=NEAR, rounds=3, remembers=False)
   _, tree = path_game(NEAR, 3, root)
   moved = int(tree.state[0, 0])
-  ends = np.array(
-    [int(paths.infostate_name(0, h).split("-")[moved]) - 1 for h in range(paths.num_infostates)]
-  )
+  ends = stations(paths, moved)
   there = possible_of(tree)[0]
   assert np.unique(ends[there[0]], return_counts=True)[1].max() == 4  # paths that meet
   rng = np.random.default_rng(1)
