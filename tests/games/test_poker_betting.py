@@ -256,6 +256,8 @@ test_bad_input_gets_one_sentence = refused(
   (lambda: Betting((-5, 100)), r"stacks=\(-5, 100\) must be a list of an integer from 1 "),
   (lambda: Betting((500, 400), (450, 100)), r"paid=\(450, 100\) is more than the smaller"),
   (lambda: Betting().check_raise(Betting().start(), 20_001), "more than the smaller stack"),
+  (lambda: Betting(rake=0.7), "rake=0.7 must be a number from 0 to 0.5"),
+  (lambda: games.build_public_tree(small_spot("TsJhQsKh", rake=0.1)), "rake=0.1 .* of zero sum"),
   (lambda: BetSizes((((-0.5,),),)), "fractions hold -0.5"),
   *((lambda x=x: river(x), "bets=") for x in ("0c", "1.5c", "2e0%", "2e%")),
   *(

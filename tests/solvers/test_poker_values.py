@@ -14,7 +14,7 @@ from open_spiel.python.algorithms import exploitability as spiel_exploitability
 import games
 import solvers
 from games.pairs import compatible_mass
-from games.poker import CALL, FIRST_BET, FOLD, BetSizes, Betting, Deck, betting, in_units
+from games.poker import CALL, FIRST_BET, FOLD, BetSizes, Deck, betting, in_units
 from games.poker.cards import strengths_on
 from games.poker.lines import Follower, make_lines
 from solvers.sweeps import showdowns
@@ -276,10 +276,3 @@ def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board):
     lines, _ = make_lines(raked(board, rake=0.0))
     without = solvers.solve(lines, **settings)
     assert abs(without.exploitability - exact) > 1e-3
-
-
-def test_trees_refuse_a_rake():
-  with pytest.raises(ValueError, match="rake=0.1 makes a game that is not of zero sum"):
-    games.build_public_tree(raked("TsJhQsKh"))
-  with pytest.raises(ValueError, match="rake=0.7 must be a number from 0 to 0.5"):
-    Betting(rake=0.7)
