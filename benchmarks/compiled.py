@@ -64,7 +64,7 @@ def _train(mesh: Mesh, preset: str) -> Any:
   mesh = Mesh(mesh.devices, (training.DEVICES,))
   setup = make_setup(PRESETS[preset], 1)
   init = functools.partial(training._init, setup.trainer, 1, setup.table)
-  states = zip(jax.eval_shape(init, jnp.uint32(0)), training.specs(), strict=True)
+  states = zip(jax.eval_shape(init, jnp.uint32(0)), training.SPECS, strict=True)
   state = training.TrainState(*(_shapes(x, NamedSharding(mesh, spec)) for x, spec in states))
   inputs = _shapes((np.int32(0), setup.table), NamedSharding(mesh, PartitionSpec()))
   run = functools.partial(training._run_on_mesh, setup.trainer, mesh)

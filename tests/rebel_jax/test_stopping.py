@@ -211,11 +211,18 @@ def test_evaluations_take_time_too():
   pace.evaluation = 20.0
   # After steps 50 and 75; the one at the end is apart.
   assert [pace.left(step) for step in (30, 50, 75, 99, 100)] == pytest.approx([110, 70, 25, 1, 0])
-  assert pace.affordable(30, 111.0) == 0  # all of it
-  assert pace.affordable(30, 109.0) == 128 * 99
-  assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
-  assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
-  assert pace.affordable(30, 20.5) == 128 * 50
+
+  def affordable(seconds):
+    limit = (seconds + 1e-6) / (0.9 * 0.4)
+    pace.config = pace._whole = config.replace(max_seconds=limit)
+    pace.shorten(30, 0.6 * limit)
+    return pace.config.num_steps
+
+  assert affordable(111.0) == 100  # all of it
+  assert affordable(109.0) == 99
+  assert affordable(60.0) == 70  # 40 steps and an evaluation
+  assert affordable(39.0) == 50  # up to where the first one would be
+  assert affordable(20.5) == 50
 
 
 STUCK = """
