@@ -22,28 +22,17 @@ def errors(
   values, logits = predicted
   chex.assert_equal_shape([values, examples.values, examples.value_weight])
   of_values = optax.huber_loss(values, examples.values)
-  of_policy = divergence(logits, examples.policy, examples.comes_from)
+  of_policy = divergence(logits, examples.policy, examples.comes_from >= 0)
   weights = [examples.value_weight, network.policy_weight * examples.policy_weight[:, None]]
   return jnp.concatenate([of_values, of_policy[:, None]], axis=1), jnp.concatenate(weights, axis=1)
 
 
-def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> jax.Array:
+def divergence(logits: jax.Array, target: jax.Array, legal: jax.Array) -> jax.Array:
   """Returns KL(target || softmax of logits) at each infostate, zero without a target: `[E, H]`."""
-  # `comes_from` `[E, A, H]`: infostate from which a move is made; -1 where it does not exist.
-  num_infostates = logits.shape[-1]
-  size = (len(logits), -1)
-  moves = comes_from.reshape(size)
-  infostates = jnp.arange(num_infostates, dtype=moves.dtype)
-  is_from = moves[:, :, None] == infostates[None, None]  # [E, A * H, H]
-  logits, target = logits.reshape(size), target.reshape(size)
-  split = jnp.where(is_from, logits[:, :, None], -jnp.inf)
-  there = is_from.any(axis=1)
-  total = jax.nn.logsumexp(jnp.where(there[:, None], split, 0.0), axis=1)
-  safe = jnp.where(target > 0, target, 1.0)
-  gain = target * (jnp.log(safe) - logits)
-  summed = jnp.where(is_from, gain[:, :, None], 0.0).sum(axis=1)
-  mass = jnp.where(is_from, target[:, :, None], 0.0).sum(axis=1)
-  return jnp.where(there, summed + mass * total, 0.0)
+  # All are `[E, M, H]`.
+  learned = jax.nn.log_softmax(jnp.where(legal, logits, -1e9), axis=1)
+  gain = jax.scipy.special.xlogy(target, target) - target * learned
+  return jnp.where(legal, gain, 0.0).sum(axis=1)
 
 
 def make_target(config: Config, game: Game, networks: Mapping[str, Any]) -> Target | None:
