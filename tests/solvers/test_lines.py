@@ -20,6 +20,7 @@ from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
 from solvers.sweeps.problem import Lock
+from solvers.xla import Programs
 from tests import harness
 from tests.hand_pairs import pairs_on
 from tests.sentences import sentence_of
@@ -141,7 +142,7 @@ def flop():
   whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
   game = whole.only(whole.beliefs(("AA,KQ", "TT,AJ:0.5,QTs")))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
-    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
+    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=900))
     found = game, *solve(game, 4)
     problem = parts.make_parted_problem(make_lines(game)[0])
   boards = [(part.boards, part.showdowns[0].shape[:2]) for part in problem.parts]
@@ -181,9 +182,17 @@ def packing():
 
 
 @pytest.mark.parametrize("board", harness.slow(["TsJh9hAs", "TsJh9hAsKd"], "TsJh9hAsKd"))
-def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
+def test_a_solve_goes_on_as_if_it_had_not_stopped(board, monkeypatch):
+  monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=900))
+  cut = Programs(parts.make_parted_problem, static_argnames="shares")  # by what was just set
+  monkeypatch.setattr(solve_boards, "_part_boards", cut)
   with jax.enable_x64(True):
     lines, _ = make_lines(make(board, APART))
+    if len(lines.streets) > 1:
+      (part,) = cut(lines, 1).parts
+      # There are several chunks of several boards, and the last is filled up.
+      assert part.num_chunks > 1
+      assert 1 < part.num_boards < part.boards < part.num_chunks * part.num_boards
 
     def find(number, algorithm="discounted_cfr", **more):
       algorithm = solvers.make_algorithm(algorithm)
