@@ -27,7 +27,7 @@ from games.poker.lines import make_lines
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.target import init_params
+from rebel_jax.training.targets import init_params
 from solvers import solve_boards
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import layout, make_parted_problem

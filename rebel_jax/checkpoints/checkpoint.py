@@ -270,7 +270,7 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
 def abstract_params(config: Config) -> Any:
   """Returns shapes and types of the networks' parameters."""
   from rebel_jax.training.setup import make_targets
-  from rebel_jax.training.targets.target import init_params
+  from rebel_jax.training.targets import init_params
 
   targets = make_targets(config, config.make_game())
   return jax.eval_shape(lambda key: init_params(targets, key), jax.random.key(0))

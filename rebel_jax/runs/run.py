@@ -34,7 +34,7 @@ from rebel_jax.runs.display import (
 )
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup
-from rebel_jax.training.targets.target import with_decay_steps
+from rebel_jax.training.targets import with_decay_steps
 from solvers.xla import return_memory
 
 _compiled: list[float] = []  # seconds of each program that this process compiled

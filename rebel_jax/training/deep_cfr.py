@@ -20,8 +20,7 @@ from games.build import check_size
 from rebel_jax.networks.value import in_type_of
 from rebel_jax.training import replay as replays
 from rebel_jax.training.loop import DEVICES, Report, Trainer, TrainState, nothing
-from rebel_jax.training.targets.moves import MoveExamples
-from rebel_jax.training.targets.target import LearnerStats, with_decay_steps
+from rebel_jax.training.targets import LearnerStats, MoveExamples, with_decay_steps
 from solvers.contrib.sampling.ranges import RangePolicy, RangeVisits, draw, traverse_ranges
 from solvers.sweeps import per_unit_of_mass
 from solvers.xla import Work

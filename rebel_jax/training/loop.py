@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from rebel_jax.training import replay as replays
 from rebel_jax.training.chain_play import ChainLanes, ChainPlay
 from rebel_jax.training.self_play import Lanes, SelfPlay
-from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
+from rebel_jax.training.targets import LearnerStats, Target, init_params, with_decay_steps
 from solvers import tuning
 from solvers.validation import is_concrete
 from solvers.xla import Programs, Work, options_for
@@ -279,7 +279,8 @@ def redistribute_lanes(lanes: Lanes | ChainLanes, num_devices: int) -> Any:
     turn = dealt.added % (devices * number // num_devices)
     return Lanes(**dealt.examples, turn=turn)
   waiting = redistribute_replay(waiting, num_devices, np.asarray(taken))
-  return ChainLanes(**dealt.examples, waiting=waiting, taken=np.zeros_like(waiting.added))
+  rest = {"waiting": waiting, "taken": np.zeros_like(waiting.added)}
+  return ChainLanes(**dealt.examples | rest)
 
 
 def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0) -> replays.Replay:
