@@ -12,8 +12,8 @@ import pytest
 from optax import contrib
 
 from rebel_jax.config.config import LearningSettings
-from rebel_jax.networks import optimizers
-from rebel_jax.networks.optimizers import OPTIMIZERS
+from rebel_jax.networks import names
+from rebel_jax.networks.names import OPTIMIZERS
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training import targets
 from rebel_jax.training.targets import Target, array
@@ -86,7 +86,7 @@ def test_muon_where_products_are_rounded(monkeypatch):
     return jnp.linalg.norm(rounded - exact) / jnp.linalg.norm(exact)
 
   assert error() < 1e-3
-  monkeypatch.setattr(optimizers, "_product", jnp.matmul)
+  monkeypatch.setattr(names, "_product", jnp.matmul)
   assert error() > 0.1
 
 

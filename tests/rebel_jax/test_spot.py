@@ -21,8 +21,7 @@ from rebel_jax.spots import history, report, values
 from rebel_jax.spots.explorer import Explorer, grid_text
 from rebel_jax.spots.solved import prepare
 from rebel_jax.spots.spot import measure
-from rebel_jax.spots.study import FIELDS, Study, records
-from rebel_jax.spots.trial import Trial
+from rebel_jax.spots.study import FIELDS, Study, Trial, records
 from tests.tiny import python
 
 SPOT = spot.Spot("TdJdQhKc2s", "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
