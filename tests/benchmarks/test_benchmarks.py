@@ -1,12 +1,14 @@
-"""The benchmarks of solvers run, say what they promise to say, and measure what they claim to."""
+"""Benchmarks and studies run, say what they promise to say, and measure what they claim to."""
 
 import dataclasses
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import games
 import solvers
 from benchmarks import (
   batch_solve,
@@ -19,6 +21,7 @@ from benchmarks import (
   tabular,
   timing,
 )
+from benchmarks.studies import curves, family, family_parts, gadgets
 from benchmarks.studies import poker as poker_study
 from games.poker import Deck
 from rebel_jax import evaluate, flags
@@ -65,17 +68,6 @@ def test_tabular_beside_other_programs(capsys, tmp_path):
   assert seconds == 0.5
 
 
-@pytest.mark.parametrize("field", ["games", "algorithm"])
-def test_unknown_names_end_the_command_with_a_sentence(field):
-  known = {"games": timing.GAMES, "algorithm": solvers.registered_algorithms()}[field]
-  game, algorithm = ("chess", "cfr_plus") if field == "games" else ("kuhn", "chess")
-  with (
-    pytest.raises(ConfigError, match=f"{field}='chess' is unknown; known: {next(iter(known))}"),
-    timing.in_sentences(),
-  ):
-    tabular.main((game,), solves=timing.Solves(algorithm=algorithm))
-
-
 def test_flags_are_checked_before_the_work(tmp_path):
   for values, sentence in (
     ({"iterations": -1}, "iterations=-1 must be at least 0"),
@@ -88,6 +80,10 @@ def test_flags_are_checked_before_the_work(tmp_path):
   timing.check({"figure": None, "seed": 0, "games": ("kuhn",)})
   with pytest.raises(ConfigError, match="num_iterations=0 must be"), timing.in_sentences():
     batch_solve.main("kuhn", root_depth=1, sizes=(1,), solves=timing.Solves(iterations=0))
+  with pytest.raises(ConfigError, match="games='chess' is unknown; known: "), timing.in_sentences():
+    tabular.main(("chess",))
+  with pytest.raises(ConfigError, match="algorithm='chess' is unknown"), timing.in_sentences():
+    tabular.main(("kuhn",), solves=timing.Solves(algorithm="chess"))
   with pytest.raises(ValueError, match="no sentence") as caught, timing.in_sentences():
     raise ValueError("no sentence")
   assert not isinstance(caught.value, ConfigError)
@@ -217,3 +213,76 @@ def test_a_flop_of_few_hands():
   assert found["percent_of_pot"] <= 20
   assert found["boards"] > 100
   assert found["processor_seconds"] > 0
+
+
+@pytest.mark.slow
+def test_a_point_of_a_curve_is_what_solve_returns(x64):
+  kuhn = games.build_public_tree(games.make("kuhn_poker"))
+  start = family_parts.noisy(kuhn, family_parts.even(kuhn), 1.0, seed=1)
+  algorithm = solvers.warm_started(solvers.linear_cfr())
+  found = curves.curve(kuhn, algorithm, [2, 10, 24], initial_policy=start)
+  for place, count in ((1, 10), (2, 24)):
+    solution = solvers.solve(kuhn, algorithm=algorithm, num_iterations=count, initial_policy=start)
+    expected = float(solvers.exploitability(kuhn, solution.average_policy))
+    assert found[place] == pytest.approx(expected, rel=1e-9)
+  other = curves.curve(kuhn, algorithm, [2, 12, 26], initial_policy=start)
+  assert (np.abs(other[1:] / found[1:] - 1) > 1e-3).all()  # control: two iterations are seen
+
+
+@pytest.mark.slow
+def test_a_completion_is_as_good_as_what_is_kept_allows(x64):
+  """An even player of modified rock-paper-scissors loses 1/3 to the best answer, on either side."""
+  tree = games.build_public_tree(games.make("rock_paper_scissors"))
+  policy = jnp.asarray(family_parts.even(tree))
+  for first, second, expected in ((1, 1, 1 / 3), (1, 0, 1 / 6), (0, 1, 1 / 6), (0, 0, 0.0)):
+    kept = np.array([True, first, second, second, second], bool)
+    completed = family_parts.complete(tree, policy, kept, 2048)
+    assert float(solvers.exploitability(tree, completed)) == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_table_holds_the_points_that_were_asked_for(capsys, tmp_path):
+  row = {"part": "discounts", "game": "kuhn", "x": "iterations", "iterations": [8, 16]}
+  row |= {"exploitability": [0.5, 0.25], "low": [0.5, 0.2], "high": [0.5, 0.25]}
+  rows = [row | {"algorithm": "a"}, row | {"algorithm": "b", "game": "leduc"}]
+  path = tmp_path / "rows.jsonl"
+  path.write_text("\n".join(json.dumps(row) for row in rows))
+  family.main("discounts", rows=path, table=(16, 8, 32))
+  printed = capsys.readouterr().out.splitlines()
+  assert printed == [
+    "| algorithm | kuhn, 16 | kuhn, 8 | leduc, 16 | leduc, 8 |",
+    "| --- | --- | --- | --- | --- |",
+    "| a | 0.25 (0.2 – 0.25) | 0.5 |  |  |",
+    "| b |  |  | 0.25 (0.2 – 0.25) | 0.5 |",
+  ]
+
+
+@pytest.fixture
+def leduc(x64):
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game)
+  return game, tree, timing.average_policy(tree, solvers.vanilla_cfr(), 20)
+
+
+@pytest.mark.slow
+def test_estimates_end_where_a_best_response_begins(leduc):
+  (game, tree, policy), searcher = leduc, 0
+  nodes = np.flatnonzero(np.asarray(tree.kind) == games.CHANCE)
+  known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
+  found = gadgets.estimated(game, tree, policy, searcher, nodes)
+  assert (found.value <= known.value + 1e-9).all()
+  assert found.spread[nodes].max() > 0.1
+  np.testing.assert_allclose(found.value + found.spread, known.value, atol=1e-9)
+  # Against a best response, nothing is beyond.
+  best = solvers.best_response(tree, policy, 1 - searcher).policy
+  against = solvers.resolving.graft(
+    tree, policy, [(np.arange(len(best)), best)], player=1 - searcher
+  )
+  assert gadgets.estimated(game, tree, against, searcher, nodes).spread.max() < 1e-9
+
+
+@pytest.mark.slow
+def test_each_player_is_refined_against_the_others_blueprint(leduc):
+  game, tree, policy = leduc
+  new = gadgets.refine_both(game, tree, policy, "maxmargin", 256)
+  before, after = (solvers.best_response_values(tree, x) for x in (policy, new))
+  assert (after < before - 0.05).all()  # each player's part got better by itself

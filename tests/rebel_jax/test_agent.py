@@ -13,15 +13,14 @@ import solvers
 from rebel_jax.agents.agent import Agent, Searcher, prepare
 from rebel_jax.agents.dealer import Dealer
 from rebel_jax.agents.match import PlayedGame, PolicyPlayer, play_match, summarise
-from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config import ConfigError
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.open_spiel import bots
-from rebel_jax.training.setup import make_network, make_setup
+from rebel_jax.training.setup import make_network
 from solvers.search import find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
 from tests.sentences import sentence_of
-from tests.tiny import TINY
+from tests.tiny import TINY, policy_of
 from tests.trees import mover, uniform_policy
 
 GAMES = {
@@ -36,11 +35,9 @@ ITERATIONS = 16
 
 
 @functools.cache
-def untrained(name) -> Policy:
+def untrained(name):
   """Returns a network that has learned nothing, so that its agent is far from an equilibrium."""
-  config = TINY.replace(game=name, game_params=(), **GAMES[name])
-  setup = make_setup(config)
-  return Policy(config, setup.trainer.init(setup.table, 1, setup.mesh).params, {})
+  return policy_of(TINY.replace(game=name, game_params=(), **GAMES[name]))
 
 
 @functools.cache

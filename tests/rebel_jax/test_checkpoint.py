@@ -16,7 +16,6 @@ import jax
 import numpy as np
 import pytest
 
-import rebel_jax
 from rebel_jax import train as cli
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
@@ -33,7 +32,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def newest(folder, **changes):
-  """Returns all arrays of a folder's newest checkpoint."""
   return restored(checkpoint.checkpoints_of(folder)[-1], tiny(folder, **changes)[0])
 
 
@@ -244,13 +242,15 @@ def test_newest_and_best_are_kept(tmp_path, monkeypatch):
 
 def test_folders_that_are_taken(tmp_path):
   (tmp_path / "file").write_text("")
+  (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
   for folder, resume, said in (
     (trained(), False, "holds another run's checkpoint"),
     (tmp_path / "none", True, "holds no checkpoint to resume from"),
     (tmp_path / "file", False, "must be a folder"),
+    *((tmp_path / x, False, "is a file, or a link to") for x in ("nowhere", "nowhere/a", "file/a")),
   ):
     assert said in sentence_of(train, *tiny(folder, resume=resume))
-  assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
+  assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "nowhere"]
   with folders.lock(tmp_path):
     assert "is in use by another run" in sentence_of(train, *tiny(tmp_path))
 
@@ -262,18 +262,6 @@ def test_checkpoints_of_another_run_are_refused(changes):
   (field,) = changes
   with pytest.raises(ConfigError, match=rf"^{field}=.* cannot resume the run in .* allowed is "):
     train(*tiny(trained(), resume=True, **changes))
-
-
-def test_pretrained_networks(tmp_path, monkeypatch):
-  monkeypatch.setattr(checkpoint, "_PRETRAINED", tmp_path)
-  policy = rebel_jax.load(trained())
-  checkpoint.export(policy, tmp_path / "small", {"exploitability": 0.25})
-  assert rebel_jax.pretrained() == ("small",)
-  again = rebel_jax.load_pretrained("small")
-  assert again.config == policy.config
-  assert again.about["exploitability"] == 0.25
-  jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
-  assert "those are: small" in sentence_of(rebel_jax.load, "smal")
 
 
 def events(folder) -> list:

@@ -1,18 +1,27 @@
-"""Many devices: gradients are averaged, learning goes as on one, and a CPU's cores are some."""
+"""Many devices, and other ones: the same learning and the same numbers, cut into other pieces."""
 
+import contextlib
+import dataclasses
+import functools
 import json
 import os
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 
 from rebel_jax import devices, train
 from rebel_jax.config.presets import ACCELERATOR_LANES, get_preset, on_this_device
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
+from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import folders
 from rebel_jax.runs.folders import RunOptions
+from rebel_jax.training.setup import make_setup
+from rebel_jax.training.targets.target import init_params
 from solvers import tuning
-from tests.tiny import python
+from tests import harness
+from tests.tiny import TINY, TINY_GROWING, TINY_PERFECT, python
 
 _GRADIENTS = """
 import json
@@ -216,3 +225,89 @@ print(jax.device_count())
 )
 def test_cores_become_devices_unless_the_user_said_otherwise(flags, number):
   assert python(_SCRIPT, XLA_FLAGS=flags).split() == [str(number)] * 2
+
+
+CONFIGS = {
+  "tables": TINY,
+  "growing": TINY_GROWING.replace(simulations=4, lanes=8),
+  "perfect": TINY_PERFECT,
+  "endgame": get_preset("small_turn_endgame_holdem").replace(
+    lanes=4, iterations=4, width=16, hidden_layers=1, batch_size=4, buffer_size=256
+  ),
+}
+# Sizes that would each show: nothing is cut.
+SMALL = dataclasses.replace(tuning.ON_CPU, leaves=(4, 4), questions=(4, 24), searches=(2, 4))
+
+
+@contextlib.contextmanager
+def on(platform):
+  """Traces programs for a platform; on a CPU with pieces so small that there are several."""
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(tuning, "platform", lambda: platform)
+    patch.setattr(tuning, "ON_CPU", SMALL)
+    jax.clear_caches()
+    yield
+  jax.clear_caches()
+
+
+KINDS = harness.slow(list(CONFIGS), "growing", "perfect", "endgame")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_self_play_is_the_same_on_both(kind):
+  found = []
+  for platform in ("cpu", "gpu"):
+    with on(platform):
+      setup = make_setup(CONFIGS[kind], num_devices=1)
+      play, init = setup.trainer.self_play, functools.partial(init_params, setup.trainer.targets)
+
+      def steps(params, table, play=play):
+        lanes = play.init(table, jax.random.key(2))
+        for i in range(2):
+          played = play.step(table, lanes, params, jax.random.key(i))
+          lanes = played.lanes
+        return lanes, [x.average_policy for x in played.searched if hasattr(x, "average_policy")]
+
+      stepped = jax.jit(steps)(jax.jit(init)(jax.random.key(1)), setup.table)
+      found.append(jax.tree.map(np.asarray, jax.tree.leaves(stepped)))
+  for x, y in zip(*found, strict=True):
+    np.testing.assert_allclose(x, y, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_step_is_lowered_for_a_gpu(kind):
+  """Which need not be there."""
+  loops = {}
+  for platform in ("cpu", "gpu"):
+    with on(platform):
+      setup = make_setup(CONFIGS[kind], num_devices=1)
+      state, run = setup.trainer.init(setup.table, 0, setup.mesh), setup.trainer.run
+      step = jax.jit(lambda *x, run=run, mesh=setup.mesh: run(*x, 1, mesh)).trace(
+        setup.table, state
+      )
+      text = step.lower(lowering_platforms=("cuda",)).as_text()
+      loops[platform] = text.count("stablehlo.while")
+  assert loops["gpu"] < loops["cpu"] or kind == "endgame"
+
+
+def test_a_default_device_of_a_thread_says_the_platform(monkeypatch):
+  monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+  assert tuning.pieces() == tuning.ON_ACCELERATOR
+  with jax.default_device(jax.devices("cpu")[0]):
+    assert tuning.pieces() == tuning.ON_CPU
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["tables", "growing"])
+def test_agents_are_measured_alike_on_both(kind):
+  config = CONFIGS[kind]
+  evaluator = {"tables": Evaluator, "growing": ChainEvaluator}[kind]
+  found = []
+  for platform in ("cpu", "gpu"):
+    with on(platform):
+      setup = make_setup(config, num_devices=1)
+      params = init_params(setup.trainer.targets, jax.random.key(1))
+      found.append(evaluator(config).measure(params, 0, final=False).row)
+  assert found[0].keys() == found[1].keys()
+  for name, value in found[0].items():
+    assert found[1][name] == pytest.approx(value, rel=1e-3, abs=1e-5), name

@@ -1,4 +1,4 @@
-"""Policies to and from OpenSpiel, whose own exploitability is the referee."""
+"""Policies to and from OpenSpiel, whose exploitability and whose algorithms are the referee."""
 
 import dataclasses
 import importlib
@@ -9,12 +9,15 @@ import numpy as np
 import pyspiel
 import pytest
 from open_spiel.python import policy as spiel_policy
+from open_spiel.python.algorithms import cfr, discounted_cfr, fictitious_play
 
 import games
 import solvers
 from rebel_jax import open_spiel
 from rebel_jax.open_spiel import bots, policies
+from tests import harness
 from tests.harness import run
+from tests.random_efg import random_efg
 from tests.sentences import sentence_of
 from tests.trees import random_policy
 
@@ -199,3 +202,96 @@ def test_mistakes_get_a_sentence():
   ):
     assert re.search(message, sentence_of(call, game, *last))
   back(game, tree, uniform.to_tabular())
+
+
+# After k of its iterations OpenSpiel's average holds the policies after 0 to k - 1 updates; ours
+# holds the newest too: k - 1 updates a player. Its XFP answers both averages at once.
+COUNTS = (2, 3, 5, 8, 16, 32)
+TOLERANCE = 1e-10  # rounding grows in 32 iterations to some 1e-13
+
+# Our algorithm and OpenSpiel's solver of the same.
+PAIRS = {
+  "cfr": (solvers.vanilla_cfr(), cfr.CFRSolver),
+  "cfr_plus": (solvers.cfr_plus(averaging=1), cfr.CFRPlusSolver),
+  "linear_cfr": (solvers.linear_cfr(), discounted_cfr.LCFRSolver),
+  "discounted_cfr": (solvers.discounted_cfr(), discounted_cfr.DCFRSolver),
+  "other_discounts": (
+    solvers.discounted_cfr(1.2, -0.5, 3),
+    lambda game: discounted_cfr.DCFRSolver(game, 1.2, -0.5, 3),
+  ),
+  "cfr_in_cpp": (solvers.vanilla_cfr(), pyspiel.CFRSolver),
+  "cfr_plus_in_cpp": (solvers.cfr_plus(averaging=1), pyspiel.CFRPlusSolver),
+  "simultaneous_cfr": (
+    solvers.vanilla_cfr(alternating=False),
+    lambda game: cfr._CFRSolver(game, False, False, False),
+  ),
+  "simultaneous_cfr_plus": (
+    solvers.cfr_plus(averaging=1, alternating=False),
+    lambda game: cfr._CFRSolver(game, False, True, True),
+  ),
+}
+
+
+def difference(game, tree, policy, theirs):
+  """Returns the largest difference of two policies over information states and actions."""
+  ours = open_spiel.to_tabular_policy(game, tree, policy).policy_table()
+  worst = 0.0
+  for string, row in ours.items():
+    if hasattr(theirs, "policy_for_key"):
+      expected = dict(enumerate(theirs.policy_for_key(string)))
+    else:
+      expected = theirs.action_probabilities(string)
+    worst = max(worst, *(abs(p - expected.get(action, 0.0)) for action, p in row))
+  return worst
+
+
+def average_after(tree, algorithm, updates):
+  """Returns the average policy; the loop of the other tests lets players alternate."""
+  if algorithm.alternating:
+    return run(tree, tree.prior, updates, algorithm=algorithm)[1]
+  return solvers.solve(tree, algorithm=algorithm, num_iterations=updates).average_policy
+
+
+def compare(name, algorithm, make_solver, counts, shift=1):
+  """Returns the differences of average policies after `counts` iterations of OpenSpiel's."""
+  game, tree = make(name)
+  spiel_game = open_spiel.load_game(game)
+  solver = make_solver(spiel_game)
+  differences = []
+  for k in range(1, max(counts) + 1):
+    solver.evaluate_and_update_policy()
+    if k in counts:
+      average = average_after(tree, algorithm, 2 * (k - shift))
+      differences.append(difference(game, tree, average, solver.average_policy()))
+  return differences
+
+
+LARGER = harness.slow(["leduc", "liars_dice_1x4f"], "liars_dice_1x4f")
+
+
+@pytest.mark.parametrize("pair", [*PAIRS, *LARGER])
+def test_algorithms_are_those_of_openspiel(pair, x64):
+  name, pair = ("kuhn", pair) if pair in PAIRS else (pair, "cfr_plus_in_cpp")
+  assert max(compare(name, *PAIRS[pair], COUNTS)) < TOLERANCE
+  if name == "kuhn":  # control: after the same number of updates the averages differ
+    assert max(compare(name, *PAIRS[pair], (2, 3, 5), shift=0)) > 1e-3
+
+
+def test_fictitious_play_where_there_are_no_ties(x64):
+  game, tree = open_spiel.from_game(pyspiel.load_efg_game(random_efg(95, depth=4, ties=False)))
+  solver = fictitious_play.XFPSolver(game.open_spiel_game)
+  k = 6
+  for _ in range(k):
+    solver.iteration()
+  tables = solver.average_policy_tables()
+  theirs = pyspiel.TabularPolicy(
+    {string: list(row.items()) for table in tables for string, row in table.items()}
+  )
+
+  def solve(algorithm):
+    return solvers.solve(tree, algorithm=algorithm, num_iterations=2 * k).average_policy
+
+  ours = solve(solvers.fictitious_play(alternating=False))
+  assert difference(game, tree, ours, theirs) < TOLERANCE
+  wrong = solve(solvers.fictitious_play(averaging=1, alternating=False))
+  assert difference(game, tree, wrong, theirs) > 1e-3

@@ -1,6 +1,5 @@
 """Range grids: which cell a hand is in, what a range does, and the picture."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -9,10 +8,8 @@ from games.poker.holdem import CALL, FIRST_BET
 from rebel_jax.agents import range_grids
 from rebel_jax.agents.agent import Searcher
 from rebel_jax.agents.belief_agent import follow
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.presets import get_preset
-from rebel_jax.training.setup import make_network
 from tests.sentences import sentence_of
+from tests.tiny import untrained
 
 
 @pytest.fixture(scope="module")
@@ -70,20 +67,10 @@ def test_nodes_without_a_range_are_refused(case):
 LINES = [("kuhn_poker", (1, 0)), ("rock_paper_scissors", ())]  # which has a hidden move
 
 
-def make_searcher(preset: str) -> Searcher:
-  config = get_preset(preset).replace(width=16)
-  game = config.make_game()
-  network = make_network(config, game)
-  features = game.features(game.initial_state()[None], 0)
-  params = jax.jit(network.init)(jax.random.key(0), features, np.ones((1, 2 * game.num_infostates)))
-  return Searcher(Policy(config, {"value": params}, {}), iterations=16)
-
-
-@pytest.mark.parametrize(("preset", "line"), LINES)
-def test_a_line_of_play(preset, line, tmp_path):
-  searcher = make_searcher(preset)
+@pytest.mark.parametrize(("name", "line"), LINES)
+def test_a_line_of_play(name, line, tmp_path):
+  searcher = Searcher(untrained(name, depth=1), iterations=16)
   game = searcher.game
-
   decisions = follow(searcher, line)
   movers = [int(game.actor(game.state_after(line[:n])[None])[0]) for n in range(len(line) + 1)]
   assert [d.mover for d in decisions] == [m for m in movers if m < 2]

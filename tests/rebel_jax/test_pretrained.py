@@ -72,11 +72,6 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
     pretrained.main(pretrained.Options(str(trained()), "tiny", algorithm=other, own=True))
 
 
-def measure(policy, params, *, playthroughs, iterations):
-  evaluator = Evaluator(policy.config)
-  return evaluator.exploitability(params, playthroughs=playthroughs, iterations=iterations)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", rebel_jax.pretrained())
 def test_measured_again(name):
@@ -93,6 +88,7 @@ def test_measured_again(name):
       spread = again[f"{name}_interval"] + measured[f"{name}_interval"]
       assert abs(again[name] - measured[name]) < 1.5 * spread
     return
-  found = measure(policy, policy.params, playthroughs=64, iterations=measured["iterations"])
+  few = {"playthroughs": 64, "iterations": measured["iterations"]}
+  found = Evaluator(policy.config).exploitability(policy.params, **few)
   # With fewer playthroughs the average is less even; poker counts in chips.
   assert found < measured["exploitability"] * 1.5 + 0.03

@@ -6,24 +6,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
-import games
 import rebel_jax.agents.agent
 import rebel_jax.runs.run
 from rebel_jax import devices, evaluate, play
 from rebel_jax import train as cli
 from rebel_jax.config import PRESETS, Config, ConfigError, allowed
 from rebel_jax.evaluation.measurement import Measurement
-from solvers import validation
 from tests.tiny import TINY
 
-TREE = games.build_public_tree(games.make("kuhn_poker"))
-LEDUC_TREE = games.build_public_tree(games.make("leduc_poker"), root=(1, 1, 8))
 FIELDS = list(allowed.flat(TINY))
 
 
@@ -167,49 +161,6 @@ def test_command_lines(
       refused_with_a_sentence(code, out, err)
 
   check(number, command_lines(options, first=first), holds)
-
-
-ENTRIES = st.one_of(
-  st.sampled_from([0.0, 1.0, 0.5, 1 / 3, -0.5, math.nan, math.inf]), st.floats(width=32)
-)
-SHAPES = st.one_of(
-  st.just((2, 3)),
-  st.just((2, 6)),
-  st.just((TREE.num_nodes, 3)),
-  arrays.array_shapes(min_dims=0, max_dims=3, max_side=4),
-)
-ARRAYS = st.one_of(
-  arrays.arrays(np.float32, SHAPES, elements=ENTRIES),
-  arrays.arrays(st.sampled_from([np.int32, np.bool_, np.complex64, np.dtype("U2")]), SHAPES),
-  st.lists(st.lists(ENTRIES, max_size=3), max_size=3),
-  JUNK,
-)
-
-
-@tiers(40, 10_000)
-def test_beliefs_and_policies(number):
-  def holds(drawn):
-    try:
-      validation.check_beliefs(TREE, drawn)
-    except (TypeError, ValueError) as error:
-      is_sentence(error)
-      assert "beliefs" in str(error)
-    else:
-      good = np.asarray(drawn, float)
-      assert good.shape == (2, 3)
-      np.testing.assert_allclose(good.sum(axis=1), 1.0, atol=2e-3)
-      assert (good >= 0).all()
-    for tree in (TREE, LEDUC_TREE):
-      try:
-        validation.check_policy("policy", tree, drawn)
-      except (TypeError, ValueError) as error:
-        is_sentence(error)
-        assert "policy" in str(error)
-      else:
-        assert np.isfinite(np.asarray(drawn, float)).all()
-        assert np.shape(drawn) == (tree.num_nodes, tree.num_infostates)
-
-  check(number, ARRAYS, holds)
 
 
 def test_the_controls_fail():

@@ -8,7 +8,6 @@ from games.poker import CALL, FIRST_BET, map_bet
 from rebel_jax import acpc as command
 from rebel_jax.agents.dealer import Move
 from rebel_jax.agents.match import SimplePlayer, UniformPlayer
-from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.tables import players as seats
 from rebel_jax.tables.chips import (
@@ -21,10 +20,9 @@ from rebel_jax.tables.chips import (
   play_hand,
 )
 from rebel_jax.tables.players import TreePlayer, make_chip_player
-from rebel_jax.training.setup import make_setup
 from tests.chip_hands import AlwaysCall, AlwaysFold, PotManiac, Uniform
 from tests.sentences import sentence_of
-from tests.tiny import TINY
+from tests.tiny import TINY, policy_of
 
 # Two rounds from blinds of 50 and 100, the larger one first in the second.
 GAME = dict(ranks="JQKA", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=1_000)
@@ -231,13 +229,8 @@ CONFIG = TINY.replace(
 )
 
 
-def untrained(config):
-  setup = make_setup(config)
-  return Policy(config, setup.trainer.init(setup.table, 0, setup.mesh).params, {})
-
-
 def test_an_agent_that_searches_sits_down(monkeypatch):
-  policy = untrained(CONFIG)
+  policy = policy_of(CONFIG)
   monkeypatch.setattr(seats.checkpoint, "load", lambda name: policy)
 
   def match(seated):
