@@ -293,10 +293,7 @@ def test_checkpoints_hold_plain_files_alone(copy, tmp_path, kind, where):
   path = checkpoint.checkpoints_of(copy)[-1] / where
   path.unlink(missing_ok=True)
   (tmp_path / "elsewhere").write_text("precious")
-  if kind == "fifo":
-    os.mkfifo(path)
-  else:
-    path.symlink_to(tmp_path / "elsewhere")
+  os.mkfifo(path) if kind == "fifo" else path.symlink_to(tmp_path / "elsewhere")
   with pytest.raises(ConfigError, match="is no plain file"):
     rebel_jax.load(copy)
   refuses(copy, "is no plain file", resume=True, examples=128)

@@ -172,7 +172,10 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
       if not solves:
         np.testing.assert_allclose(values, asked.beliefs, atol=1e-6)
       elif seen < 6:  # each solves another tree
-        assert np.abs(worth - solved_worth(node, asked.beliefs)).max() < 0.25
+        below = games.build_public_tree(games.make("kuhn_poker"), root=TREE.history(node))
+        how = {"algorithm": solvers.cfr_plus(), "num_iterations": 400, "beliefs": asked.beliefs}
+        exact = (np.asarray(solvers.solve(below, **how).root_values) * asked.beliefs).sum(axis=1)
+        assert np.abs(worth - exact).max() < 0.25
       policy, comes_from = np.asarray(solved.policy)[row], np.asarray(solved.comes_from)[row]
       np.testing.assert_allclose(policy.sum(axis=0), 1.0, atol=1e-5)
       np.testing.assert_array_equal(comes_from, np.broadcast_to(np.arange(3), comes_from.shape))
@@ -188,17 +191,6 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
     lanes = after
   assert seen > 8
   assert ended > 8
-
-
-def solved_worth(node, beliefs):
-  """Returns what players expect at a node of Kuhn poker, `[P]`."""
-  exact = solvers.solve(
-    games.build_public_tree(games.make("kuhn_poker"), root=TREE.history(node)),
-    algorithm=solvers.cfr_plus(),
-    num_iterations=400,
-    beliefs=beliefs,
-  )
-  return (np.asarray(exact.root_values) * beliefs).sum(axis=1)
 
 
 GAME = games.TicTacToe()
@@ -305,15 +297,6 @@ def games_of(play, steps):
   return examples, ended
 
 
-def payoff_after(states):
-  """Returns the payoffs of player 0 that a game can have come to after its last decision."""
-  last = states[-1]
-  after = [
-    np.where(np.arange(9) == a, 1 + (last > 0).sum() % 2, last) for a in np.where(last == 0)[0]
-  ]
-  return {int(GAME.outcome(jnp.asarray(x))) for x in after}
-
-
 def test_outcomes_are_learned_of_what_was_visited(scripted):
   play = scripted(num_lanes=16, td1_share=1.0, most_moves=9)
   examples, ended = games_of(play, 20)
@@ -321,7 +304,11 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
   expected = []
   for states, won, learned in ended:
     assert learned
-    assert won in payoff_after(states)
+    last = states[-1]
+    after = [
+      np.where(np.arange(9) == a, 1 + (last > 0).sum() % 2, last) for a in np.where(last == 0)[0]
+    ]
+    assert won in {int(GAME.outcome(jnp.asarray(x))) for x in after}
     for ply, state in enumerate(states):
       own = (state == 1 + ply % 2, state == 2 - ply % 2)
       expected.append((*np.concatenate(own).astype(int), won if ply % 2 == 0 else -won))

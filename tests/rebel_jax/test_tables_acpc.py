@@ -69,30 +69,23 @@ def client(pool, player, port):
   return pool.submit(play_acpc, player, player.rules, "127.0.0.1", port, timeout=20)
 
 
-class Client:
-  """A client that says what it is told to, over a bare socket."""
+def talk(port, lines, last=None):
+  """Says lines over a bare socket, then leaves or says `last` whenever it is to move."""
 
-  def __init__(self, port, lines, last=None):
-    self.lines, self.last, self.port = lines, last, port
-    self.thread = threading.Thread(target=self.run, daemon=True)
-    self.thread.start()
-
-  def run(self):
-    with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
-      file = connection.makefile("rwb")
-      for line in self.lines:
-        file.write(line)
-        file.flush()
-      if self.last == "leave":
+  def run():
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+      file = connection.makefile("rwb", buffering=0)
+      file.write(b"".join(lines))
+      if last == "leave":
         file.readline()
-      if self.last in ("leave", "gone"):
+      if last in ("leave", "gone"):
         return
-      for line in file:
-        text = line.decode().strip()
+      for text in (line.decode().strip() for line in file):
         _, seat, table = acpc.read_state(text, make_rules(**SMALL))
-        if self.last is not None and table.turn.actor == seat:
-          file.write(self.last(text))
-          file.flush()
+        if last is not None and table.turn.actor == seat:
+          file.write(last(text))
+
+  threading.Thread(target=run, daemon=True).start()
 
 
 HELLO = b"VERSION:2.0.0\r\n"
@@ -112,7 +105,7 @@ def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message
   timeout = 0.8 if "gave no answer" in message else 20
   settings = dict(num_hands=4, timeout=timeout, start_timeout=20, log=log.append)
   with ThreadPoolExecutor() as pool, MatchDealer(rules, **settings) as dealer:
-    Client(dealer.ports[0], lines, last)
+    talk(dealer.ports[0], lines, last)
     client(pool, AlwaysCall(rules), dealer.ports[1])
     assert message in sentence_of(dealer.play)
   assert not [line for line in log if line.startswith("STATE:")]
@@ -135,7 +128,7 @@ def test_a_probe_of_a_port_does_not_end_the_match():
     silent.close()
   assert tuple(clients[0].result()) == alone.chips
   with MatchDealer(rules, num_hands=4, start_timeout=0.3) as dealer:
-    Client(dealer.ports[0], [b"hello\r\n"], "gone")
+    talk(dealer.ports[0], [b"hello\r\n"], "gone")
     said = sentence_of(dealer.play)
     assert "=0.3 seconds; player 'first' sent 'hello', must be VER" in said
 
@@ -180,33 +173,28 @@ FIRST = b"MATCHSTATE:0:0::9s8h|\r\n"
 
 
 @pytest.mark.parametrize(
-  ("sent", "wait", "message"),
+  ("sent", "slowly", "message"),  # for the time of an answer counts all of it
   [
-    (FIRST, False, "closed the connection in the hand after 0 others"),
-    (FIRST, True, "gave no answer in timeout=0.3 seconds"),
-    (FIRST + b"MATCHSTATE:0:1::9s8h|\r\n", False, "begins before the one before has ended"),
-    (FIRST + b"MATCHSTATE:0:0:c:9s8h|\r\nMATCHSTATE:0:0:r300:9s8h|\r\n", False, "go on from"),
-    (FIRST + FIRST, False, "go on from"),
-    (2 * b"MATCHSTATE:0:0:c:9s8h|\r\n", False, "go on from"),
-    (b"MATCHSTATE:0:0:r300:9s8h|\r\nMATCHSTATE:0:0:r300f:9s8h|\r\n", False, "go on from"),
-    (b"\x1b[2J\r\n", False, r"sent '\\x1b\[2J': line="),
-    ("MATCHSTATE:0:0:r\u0663\u0660\u0660:9s8h|\r\n".encode(), False, "must be of c, f, rN and /"),
+    (FIRST, None, "closed the connection in the hand after 0 others"),
+    *(
+      (FIRST, x, "gave no answer in timeout=0.3 seconds") for x in (b"", b"M", b"# still here\r\n")
+    ),
+    (FIRST + b"MATCHSTATE:0:1::9s8h|\r\n", None, "begins before the one before has ended"),
+    (FIRST + b"MATCHSTATE:0:0:c:9s8h|\r\nMATCHSTATE:0:0:r300:9s8h|\r\n", None, "go on from"),
+    (FIRST + FIRST, None, "go on from"),
+    (2 * b"MATCHSTATE:0:0:c:9s8h|\r\n", None, "go on from"),
+    (b"MATCHSTATE:0:0:r300:9s8h|\r\nMATCHSTATE:0:0:r300f:9s8h|\r\n", None, "go on from"),
+    (b"\x1b[2J\r\n", None, r"sent '\\x1b\[2J': line="),
+    ("MATCHSTATE:0:0:r\u0663\u0660\u0660:9s8h|\r\n".encode(), None, "must be of c, f, rN and /"),
   ],
 )
-def test_a_dealer_that_fails_ends_the_match_in_one_sentence(sent, wait, message):
-  rules = make_rules(**SMALL)
-  with FakeDealer(sent, wait) as dealer, pytest.raises(TableError, match=message) as error:
-    play_acpc(AlwaysCall(rules), rules, "127.0.0.1", dealer.port, timeout=0.3 if wait else 5)
+def test_a_dealer_that_fails_ends_the_match_in_one_sentence(sent, slowly, message):
+  rules, wait, began = make_rules(**SMALL), slowly is not None, time.monotonic()
+  with FakeDealer(sent, wait, [slowly] * 100 if slowly else ()) as dealer:
+    with pytest.raises(TableError, match=message) as error:
+      play_acpc(AlwaysCall(rules), rules, "127.0.0.1", dealer.port, timeout=0.3 if wait else 5)
+    assert not wait or time.monotonic() - began < 1.5
   assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("piece", [b"M", b"# still here\r\n"])
-def test_the_time_for_an_answer_counts_for_all_of_it(piece):
-  rules, began = make_rules(**SMALL), time.monotonic()
-  with FakeDealer(FIRST, slowly=[piece] * 100) as dealer:
-    given = AlwaysCall(rules), rules, "127.0.0.1", dealer.port
-    assert "gave no answer in timeout=0.3 seconds" in sentence_of(play_acpc, *given, timeout=0.3)
-    assert time.monotonic() - began < 1.5
 
 
 def test_a_match_that_breaks_leaves_the_hands_before(capsys):
