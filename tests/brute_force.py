@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 import games
+from tests import sequence_form
 
 MARGIN = 1e-5  # regrets nearer to zero than this may be rounding
 
@@ -234,6 +235,35 @@ class Referee:
 
   def exploitability(self, policy):
     return sum(self.best_response_value(policy, p) for p in (0, 1)) / 2
+
+  def equilibrium_value(self, locked=()):
+    """Returns what player 0 expects in equilibrium.
+
+    `locked` gives infosets a mix of moves, and its share: how often it takes the place of a choice.
+    """
+
+    def look(state):
+      if isinstance(state, list):
+        return state
+      node, hands, *free = state
+      if node.actor == games.TERMINAL:
+        return node.payoffs[hands[0]][hands[1]]
+      below = defaultdict(list)
+      for action, child in node.children.items():
+        for new, nature in next_hands(node, child, hands):
+          move = (action, new[node.actor]) if node.actor < 2 else None
+          below[move].append((nature, (child, new)))
+      if node.actor == games.CHANCE:
+        return below[None]
+      infoset = node.actor, node.history, hands[node.actor]
+      if infoset in locked and not free:
+        share, mix = locked[infoset]
+        held = [(share * often, below[move]) for move, often in mix.items()]
+        return [*held, (1 - share, (node, hands, "free"))]
+      return node.actor, infoset, [below[move] for move in self.infosets[infoset]]
+
+    start = [(p, (self.root, hands)) for hands, p in self.joint().items() if p > 0]
+    return sequence_form.game_value(start, look)
 
   # CFR.
 
