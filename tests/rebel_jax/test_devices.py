@@ -413,40 +413,25 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.runs.run import train
 from tests.tiny import restored, rows, tiny
 
-SETTINGS = dict(lanes=8, batch_size=8, examples=128)
-
-def run(devices, stop, **changes):
-  settings = SETTINGS | changes | {"num_devices": devices}
-  train(*tiny(sys.argv[1], **settings), stop=lambda step: step >= stop)
-  return checkpoint.checkpoints_of(sys.argv[1])[-1]
+folder, many = sys.argv[1], int(sys.argv[2])
+config, _ = tiny(folder, lanes=8, batch_size=8, examples=128)
 
 def held(state):
-  replay = state.replay["value"]
-  added, values = replay.added, replay.examples.values
-  return sorted(
-    tuple(v) for d, n in enumerate(added) for v in values[d, : min(n, values.shape[1])].tolist()
-  )
+  added, values = state.replay["value"].added, state.replay["value"].examples.values
+  assert added.sum() == 2 * state.solves
+  return sorted(map(tuple, np.concatenate([v[: min(n, len(v))] for n, v in zip(added, values)])))
 
-def compare(path, before, after):
-  config = tiny(path, **SETTINGS)[0]
+for before, after, stop in (1, many, 4), (many, 1, 6), (1, 1, 100):
+  options = tiny(folder, resume=stop > 4, num_devices=before)[1]
+  train(config, options, stop=lambda step: step >= stop)
+  path = checkpoint.checkpoints_of(folder)[-1]
   one, other = restored(path, config, before), restored(path, config, after)
-  jax.tree.map(np.testing.assert_array_equal, one.params, other.params)
-  jax.tree.map(np.testing.assert_array_equal, one.optimizer_state, other.optimizer_state)
-  made = [state.replay["value"].added.sum() for state in (one, other)]
-  assert made == [2 * one.solves, 2 * other.solves]
-  assert len(held(one)) > 0 and held(one) == held(other)
+  for field in ("params", "optimizer_state", "step"):
+    jax.tree.map(np.testing.assert_array_equal, getattr(one, field), getattr(other, field))
+  assert 0 < len(held(one)) and held(one) == held(other)
   assert sorted(one.lanes.roots.ravel()) == sorted(other.lanes.roots.ravel())
-  assert one.step == other.step and other.keys.shape[0] == after
-  return other
-
-many = int(sys.argv[2])
-path = run(1, 4)
-on_many = compare(path, 1, many)
-assert set(on_many.replay["value"].added.tolist()) == {64 // many}
-path = run(many, 6, resume=True)
-compare(path, many, 1)
-run(1, 100, resume=True)
-print(json.dumps(rows(sys.argv[1])))
+  assert len(set(other.replay["value"].added.tolist())) == 1 and other.keys.shape[0] == after
+print(json.dumps(rows(folder)))
 """
 
 

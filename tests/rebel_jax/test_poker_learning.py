@@ -22,24 +22,21 @@ from rebel_jax.training.targets.value import make_examples
 from solvers.search.batch import search_batch
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
+from tests import tiny
 from tests.hand_pairs import pairs_on
 from tests.own_games import Hedge, own_tree
 from tests.sentences import refused
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
 GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
-TINY = Config().replace(
+TINY = tiny.TINY.replace(
   preset="tiny_poker",
   game="turn_endgame_holdem",
   game_params=tuple(GAME.items()),
   depth="stage",
-  iterations=8,
   share_start=True,
   lanes=8,
-  rows_fraction=1.0,
   width=16,
-  batch_size=2,
-  uses_per_example=1.0,
   buffer_size=512,
   examples=128,
   report_every=4,

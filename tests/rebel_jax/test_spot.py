@@ -479,7 +479,7 @@ def test_the_report_command(tmp_path, run):
     ("--pot;5.555", "pot=5.555 must be a number of chips of at most two decimals"),
     ("--pot;2.01;--stack;9;--node;bet 7", "possible there is: check, bet 0.66, bet 9"),
     ("--bets;0.555c", "bets='0.555c' holds '0.555c'; a size must be"),
-    ("--stack;10737418", "stack=10737418 and half of pot=201 are more than 10737418"),
+    ("--pot;2.01;--stack;10737418", "stack=10737418 and half of pot=2.01 are more than 10737418"),
   ],
 )
 def test_mistakes_are_found_before_the_solve(more, message, tmp_path, run, monkeypatch):

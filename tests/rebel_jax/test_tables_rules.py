@@ -32,7 +32,7 @@ from tests.chip_hands import (
   random_move,
   random_rules,
 )
-from tests.rebel_jax.test_tables_acpc import FakeDealer
+from tests.rebel_jax.test_tables_players import FakeDealer
 from tests.sentences import sentence_of
 
 pyspiel = pytest.importorskip("pyspiel")
