@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import rebel_jax
+from docs import one_file_rebel as one_file
 from docs.cells import as_markdown
 from rebel_jax.config.presets import PRESETS
 from tests.golden import inventory
@@ -230,17 +231,7 @@ def test_a_page_that_is_wrong_fails(text):
 FILE = ROOT / "docs" / "one_file_rebel.py"
 
 
-@pytest.fixture(scope="module")
-def one_file():
-  spec = importlib.util.spec_from_file_location("one_file_rebel", FILE)
-  module = importlib.util.module_from_spec(spec)
-  sys.modules[spec.name] = module
-  spec.loader.exec_module(module)
-  yield module
-  del sys.modules[spec.name]
-
-
-def test_the_one_file_is_short_and_learns_in_twenty_steps(one_file):
+def test_the_one_file_is_short_and_learns_in_twenty_steps():
   assert len(FILE.read_text().splitlines()) <= 300
   settings = one_file.Settings(iterations=32, lanes=32, width=64, learning_rate=5e-3)
   _, state, losses = one_file.train(20, seed=1, settings=settings)

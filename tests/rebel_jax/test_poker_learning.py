@@ -152,10 +152,6 @@ def test_hands_go_from_the_weakest_to_the_strongest(size):
     assert (np.diff(evaluate(DECK, cards)) >= 0).all()
 
 
-def table():
-  return Table(DECK, (), 100)
-
-
 def values(network, params, shown, beliefs):
   """Returns the outputs for hands `[R, ..., H]`, in the same pot on every board."""
   betting = jnp.tile(jnp.asarray([0, 1, 0, 1, 0, 0.1, 0.2, 0.2]), (len(shown), 1))
@@ -167,7 +163,7 @@ def values(network, params, shown, beliefs):
 
 
 def make(kind):
-  sizes = dict(hidden_layers=1, width=16, table=table(), embedding=4)
+  sizes = dict(hidden_layers=1, width=16, table=Table(DECK, (), 100), embedding=4)
   network = PokerValueNetwork(len(HANDS), showdown_inputs=kind == "standing", **sizes)
   if kind == "policy":
     network = PolicyNetwork(CardNetwork(2 * len(HANDS), **sizes), 2)

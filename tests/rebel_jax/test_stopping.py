@@ -265,12 +265,9 @@ def trains(whole):
 )
 def test_a_signal_while_xla_compiles(what, number, out, err):
   """The main thread sees none, so another one ends the process."""
-  done = subprocess.run(
-    [sys.executable, "-c", STUCK, what, str(int(number))],
-    cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-    timeout=30, check=False,
-  )  # fmt: skip
-  assert (done.returncode, done.stdout, done.stderr) == (128 + number, out, err)
+  process = command("-c", STUCK, what, str(int(number)), folder=ROOT)
+  said = process.communicate(timeout=30)
+  assert (process.returncode, *said) == (128 + number, out, err)
 
 
 def test_a_signal_in_a_block_that_can_be_left():
@@ -287,9 +284,8 @@ def test_a_signal_in_a_block_that_can_be_left():
 
 
 def command(*words, folder, **options):
-  """Starts `python -m` with these words in a folder."""
   return subprocess.Popen(
-    [sys.executable, "-m", *words],
+    [sys.executable, *words],
     cwd=folder,
     env=os.environ | {"PYTHONPATH": str(ROOT)},
     stdout=subprocess.PIPE,
@@ -304,7 +300,7 @@ def test_a_package_of_the_same_name_is_named(name, kind, tmp_path):
   hides = tmp_path / f"{name}.py" if kind == "file" else tmp_path / name / "__init__.py"
   hides.parent.mkdir(exist_ok=True)
   hides.write_text("")
-  process = command("rebel_jax.evaluate", "liars_dice_1x4f", folder=tmp_path)
+  process = command("-m", "rebel_jax.evaluate", "liars_dice_1x4f", folder=tmp_path)
   out, err = process.communicate(timeout=60)
   sentence = f"{str(hides)!r} hides the package {name!r} of rebel-jax; rename it"
   assert (process.returncode, out, err) == (2, "", f"error: {sentence} or start elsewhere\n")
@@ -373,7 +369,7 @@ def test_a_user_without_a_home(monkeypatch):
 
 def test_ctrl_c_while_a_device_computes(tmp_path):
   """Python used to crash where it ended before a search did."""
-  words = ["rebel_jax.evaluate", "liars_dice_1x4f", "--iterations=64"]
+  words = ["-m", "rebel_jax.evaluate", "liars_dice_1x4f", "--iterations=64"]
   process = command(*words, folder=tmp_path)
   for line in process.stderr:
     if "searches" in line:
