@@ -31,7 +31,7 @@ from tests import tiny
 from tests.rebel_jax.test_play import at_the_table
 from tests.sentences import sentence_of
 from tests.tiny import TINY, policy_of
-from tests.trees import children_of, mover, uniform_policy
+from tests.trees import children_of, mover, possible_of, uniform_policy
 
 GAMES = {
   "kuhn_poker": {"depth": 1},
@@ -273,10 +273,13 @@ def resolved(name, seed, chain="own") -> np.ndarray:
 
 
 def played(name, seed) -> np.ndarray:
-  """Returns the agent's policy at all decisions, `[N, H]`, each reached by its own searches."""
+  """Returns the agent's policy at all decisions, `[N, H]`, each reached by its own searches.
+
+  It is NaN where nobody moves, and for hands that nobody can hold.
+  """
   game, agent = chain_searcher(name).game, chain_searcher(name).agent(seed=seed)
   tree = games.build_public_tree(game)
-  policy = np.ones((tree.num_nodes, tree.num_infostates))
+  policy = np.full((tree.num_nodes, tree.num_infostates), np.nan)
   dealt, children = np.argmax(np.asarray(game.prior()) > 0, axis=1), children_of(tree)
   for node in np.flatnonzero(np.asarray(tree.kind) < games.CHANCE):
     player = int(tree.kind[node])
@@ -294,10 +297,14 @@ def played(name, seed) -> np.ndarray:
   "name", ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)]
 )
 def test_an_agent_plays_the_policy_that_is_measured(name):
-  policy = played(name, 3)
-  np.testing.assert_allclose(policy, resolved(name, 3), atol=1e-6)
-  assert np.abs(policy - resolved(name, 4)).max() > 1e-2
-  assert np.abs(policy - resolved(name, 3, "single")).max() > 1e-2
+  policy, tree = played(name, 3), games.build_public_tree(chain_searcher(name).game)
+  movers, made = mover(tree), ~np.isnan(policy)
+  moves = np.flatnonzero(movers < games.CHANCE)
+  held = possible_of(tree)[np.asarray(tree.parent)[moves], movers[moves]]
+  np.testing.assert_array_equal(made[moves], held)
+  np.testing.assert_allclose(policy[made], resolved(name, 3)[made], atol=1e-6)
+  assert np.abs(policy - resolved(name, 4))[made].max() > 1e-2
+  assert np.abs(policy - resolved(name, 3, "single"))[made].max() > 1e-2
 
 
 def test_agents_side_by_side_search_in_as_few_calls_as_there_is_room_for(monkeypatch):

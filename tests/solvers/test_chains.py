@@ -11,6 +11,7 @@ from solvers.growing.continual.chain import Left, PublicState, longest_wait, nex
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
 from tests.hidden_moves import Solved
 from tests.solvers.test_inserted import setting
+from tests.trees import possible_of
 
 
 def below(tree, node):
@@ -57,11 +58,6 @@ def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promis
     np.testing.assert_allclose(start.beliefs[1 - searcher], even)
 
 
-def possible_of(tree):
-  everything = np.ones((tree.num_nodes, 2, tree.num_infostates), bool)
-  return everything if tree.possible is None else np.asarray(tree.possible)
-
-
 def random_policy(histories, rng):
   weights = rng.random(histories.moves.shape) * (histories.moves >= 0)
   return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
@@ -81,9 +77,10 @@ def test_best_responses_are_those_in_the_tree(name, x64):
     rows = np.ones((tree.num_nodes, tree.num_infostates))
     for node in np.flatnonzero(histories.kind < games.CHANCE):
       there = histories.child[node] >= 0
-      held = (histories.moves[node] >= 0).any(axis=0)
-      known = np.where(held, policy[node][there], 1.0 / there.sum())
-      rows[histories.state[histories.child[node][there], 0]] = known
+      rows[histories.state[histories.child[node][there], 0]] = 1.0 / there.sum()
+      for move, infostate in np.argwhere(histories.moves[node] >= 0):
+        after = histories.child[node, histories.moves[node, move, infostate]]
+        rows[histories.state[after, 0], infostate] = policy[node, move, infostate]
     found.append((exploitability_in(histories, policy), float(solvers.exploitability(tree, rows))))
   assert found[0][0] == pytest.approx(found[0][1], abs=1e-9)
   assert found[1][0] == pytest.approx(found[1][1], abs=1e-9)
