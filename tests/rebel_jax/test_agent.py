@@ -101,12 +101,13 @@ def test_an_agent_plays_the_searching_policy(name):
   assert exact(tree, np.asarray(better), opponent) > result.mean + 2.2 * result.half_width
 
 
+def random_bot(game, seat, seed):
+  return pyspiel.make_uniform_random_bot(seat, seed)
+
+
 def test_an_open_spiel_bot_plays_the_searching_policy():
   name = "kuhn_poker"
   tree, policy = searching(name)
-
-  def random_bot(game, seat, seed):
-    return pyspiel.make_uniform_random_bot(seat, seed)
 
   result = bots.play_bots(searcher(name), random_bot, num_games=400)
   assert abs(result.mean - exact(tree, policy, uniform_policy(tree))) < 2.2 * result.half_width
@@ -431,9 +432,6 @@ def test_boards_are_pictures(name):
 
 
 def test_bots_of_open_spiel(first_legal):
-  def random_bot(game, seat, seed):
-    return pyspiel.make_uniform_random_bot(seat, seed)
-
   shared = chain_searcher("go")
   result = bots.play_bots(shared, random_bot, num_games=20)
   assert result.num_games == 20

@@ -423,14 +423,13 @@ def without_arrays(newest):
     shutil.rmtree(newest / item)
 
 
+def edited(name, change):
+  """Returns damage: a changed text of a checkpoint."""
+  return lambda newest: (newest / name).write_text(change((newest / name).read_text()))
+
+
 def about(change):
-  """Returns a change of what a checkpoint says about itself."""
-
-  def edit(newest):
-    path = newest / "about" / "metadata"
-    path.write_text(change(path.read_text()))
-
-  return edit
+  return edited("about/metadata", change)
 
 
 def forged(**fields):
@@ -441,17 +440,10 @@ def forged(**fields):
     del said["about_checksum"]
     return json.dumps(said | {"about_checksum": checkpoint.sum_of_json(said)})
 
-  return change
+  return about(change)
 
 
-def metrics(change):
-  def edit(newest):
-    path = newest.parents[1] / "metrics.jsonl"
-    path.write_bytes(change(path.read_bytes()))
-
-  return edit
-
-
+ROWS = "../../metrics.jsonl"
 IN_JSON = json.dumps  # however it is written
 METRICS = r"^metrics=.*' does not begin with the \d+ bytes that were"
 
@@ -466,13 +458,13 @@ METRICS = r"^metrics=.*' does not begin with the \d+ bytes that were"
     (about(lambda text: IN_JSON(json.loads(text) | {"format": 2})), "has format 2; this version r"),
     (about(lambda text: text.replace('"lanes": 4', '"lanes": -1')), "."),
     (about(lambda _: "[" * 100_000), "."),
-    (about(forged(checksums=None)), "its checksums is None"),
-    (about(forged(step="8")), "its step is '8'"),
-    (about(forged(chunk={})), "^.*says nothing of its chunk"),
-    (about(forged(commands=[5])), "^.*says nothing of its chunk"),
-    (lambda newest: (newest.parents[1] / "metrics.jsonl").unlink(), METRICS),
-    (metrics(lambda data: data[:-9]), METRICS),
-    (metrics(lambda data: data.replace(b'"loss": 0.', b'"loss": 9.', 1)), METRICS),
+    (forged(checksums=None), "its checksums is None"),
+    (forged(step="8"), "its step is '8'"),
+    (forged(chunk={}), "^.*says nothing of its chunk"),
+    (forged(commands=[5]), "^.*says nothing of its chunk"),
+    (lambda newest: (newest / ROWS).unlink(), METRICS),
+    (edited(ROWS, lambda text: text[:-9]), METRICS),
+    (edited(ROWS, lambda text: text.replace('"loss": 0.', '"loss": 9.', 1)), METRICS),
   ],
 )
 def test_damage_gets_a_sentence(copy, damage, sentence):
