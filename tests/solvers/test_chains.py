@@ -45,7 +45,7 @@ def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promis
     reach = rng.random(values.shape) * np.swapaxes(possible_of(tree), 0, 1)
     here = PublicState(jnp.array([last], jnp.int32), jnp.asarray(possible_of(tree)[last]))
     left = Left(np.int32(last), here, None, values, reach, known)
-    start = start_of(left, places, since, searcher)
+    start = start_of(left, places, here, since, searcher)
     assert int(start.root.state[0]) == root
     assert [x for x in np.asarray(start.path) if x >= 0] == taken[depth:]
     np.testing.assert_array_equal(start.root.possible, possible_of(tree)[root])
