@@ -263,7 +263,7 @@ def resolved(name, seed, chain="own") -> np.ndarray:
   (found,) = solvers.resolved_policies(
     game,
     tree,
-    search=searcher(name).settings,
+    search=chain_searcher(name).settings,
     seeds=(seed,),
     network=NetworkStates(make_state_network(policy.config, game)),
     params=policy.params,
