@@ -30,7 +30,7 @@ from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.deep_cfr import SLOTS, DeepTrainer, Traversals, make_decisions
 from rebel_jax.training.loop import Trainer, make_mesh
 from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
-from rebel_jax.training.targets.target import Target
+from rebel_jax.training.targets import Target
 from solvers.growing import RulesGround, tree_ground
 from solvers.search import (
   FoundSubgames,

@@ -105,7 +105,7 @@ def inventory() -> dict[str, dict[str, Any]]:
     "optimizers": list(OPTIMIZERS),
     "activations": list(ACTIVATIONS),
     "networks": networks,
-    "targets": [make.__module__.rpartition(".")[2] for make in TARGETS],
+    "targets": [make.__name__.removesuffix("_target") for make in TARGETS],
   }
   shipped = ROOT / "rebel_jax" / "pretrained"
   found["networks"] = {

@@ -25,8 +25,8 @@ from rebel_jax.training.chain_play import ChainLanes
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.target import init_params
-from rebel_jax.training.targets.value import Examples
+from rebel_jax.training.targets import ValueExamples as Examples
+from rebel_jax.training.targets import init_params
 from solvers import tuning
 from tests import harness
 from tests.tiny import TINY, TINY_GROWING, TINY_PERFECT, python
@@ -37,7 +37,7 @@ import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import PartitionSpec as P
 from rebel_jax.config.presets import get_preset
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.value import Examples
+from rebel_jax.training.targets import ValueExamples as Examples
 from rebel_jax.training.loop import DEVICES, make_mesh
 from tests.tiny import TINY, stepped
 

@@ -18,7 +18,7 @@ from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, orde
 from rebel_jax.networks.value import OrderedNetwork, PolicyNetwork, ValueNetwork
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.setup import make_network, make_policy_network, make_setup
-from rebel_jax.training.targets.value import make_examples
+from rebel_jax.training.targets import value_examples
 from solvers.search.batch import search_batch
 from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.showdowns import make_showdowns
@@ -370,11 +370,11 @@ def test_examples_are_those_of_each_hands_own_game():
     active = np.asarray(searched.active)
     if searched.trees.state.shape[0] == 0 or not active.any():
       continue
-    found = make_examples(None, searched)
+    found = value_examples(None, searched)
     if found is None:
       continue
     ours, valid = found
-    theirs, _ = make_examples(None, search_of_own(setup, params, searched))
+    theirs, _ = value_examples(None, search_of_own(setup, params, searched))
     valid = np.asarray(valid)
     for name in ("features", "beliefs", "mask"):
       one, other = (np.asarray(getattr(x, name))[valid] for x in (ours, theirs))
