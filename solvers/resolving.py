@@ -19,7 +19,7 @@ from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
 from solvers.metrics.policies import check_whole
-from solvers.search.batch import node_beliefs
+from solvers.search.batch import node_beliefs, posteriors
 from solvers.solve import solve, solve_batch
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import (
@@ -490,13 +490,6 @@ def subtree(
   possible = None if tree.possible is None else np.asarray(tree.possible)[node]
   state = np.asarray(tree.state)[node]
   return build_from_state(game, state, possible=possible, depth=depth).astype(tree.dtype)
-
-
-@Programs
-def posteriors(tree: PublicTree, policy: Array, beliefs: Array | None = None) -> jax.Array:
-  """Returns both players' beliefs at every node under a policy, `[N, P, H]`."""
-  problem = make_problem(tree, tree.prior if beliefs is None else beliefs)
-  return node_beliefs(problem, problem.split(jnp.asarray(policy, tree.dtype)))
 
 
 class Widened(NamedTuple):

@@ -33,13 +33,12 @@ from solvers.search import (
   TemplateStage,
   TemplateSubgames,
   make_searching_agent,
-  node_beliefs,
+  posteriors,
   sample_stop,
   search_together,
   searched_starts,
   spread_stops,
 )
-from solvers.sweeps import make_problem
 from solvers.xla import Programs
 
 
@@ -58,13 +57,6 @@ def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any]:
   """Returns trees and successors of subgames at `roots`."""
   trees = stage.trees_at(roots)
   return trees, stage.successors(roots, trees)
-
-
-@Programs
-def beliefs_at(tree: PublicTree, policy: Any, beliefs: Any) -> jax.Array:
-  """Returns the beliefs that a policy `[n, H]` leads to at every node, `[n, P, H]`."""
-  problem = make_problem(tree, beliefs)
-  return node_beliefs(problem, problem.split(policy))
 
 
 class Searcher:
@@ -87,7 +79,7 @@ class Searcher:
     algorithm: str | None = None,
     depth: int | str | None = None,
     average: bool = False,
-    num_games: int = 1,
+    num_games: validation.Positive = 1,
     seed: int = 0,
   ):
     """Prepares the compiled searches.
@@ -109,7 +101,7 @@ class Searcher:
     config = checked_numbers(policy).config
     name = config.rebel.eval_algorithm if algorithm is None else algorithm
     self.num_iterations = validation.check_even("iterations", iterations)
-    self.num_games = validation.check_integer("num_games", num_games)
+    self.num_games = num_games
     check_algorithm("algorithm", name)
     self.game: Any = config.make_game()
     self._params, self._average, self._key = policy.params, average, jax.random.key(seed)
@@ -237,7 +229,7 @@ class Agent(SearchingSeat):
       return self._root_beliefs
     search, node = self.node()
     beliefs = self._root_beliefs.astype(search.tree.dtype)
-    return self._as_played(np.asarray(beliefs_at(search.tree, search.policy, beliefs))[node])
+    return self._as_played(np.asarray(posteriors(search.tree, search.policy, beliefs))[node])
 
   def node(self) -> tuple[BeliefSearch, int]:
     """Returns the search that the agent is in, made now if need be, and the node of its tree."""
@@ -380,20 +372,20 @@ class StreetSearcher(Searcher):
     """Searches of the first round, by the iterations that they stop at."""
     found, stage, algorithm = list[BeliefSearch](), self._stages[0], self._algorithm
     root = jnp.asarray(self.first_root, jnp.int32)[None]
-    _, _, iterates = searched_starts(
+    trees, _, iterates = searched_starts(
       stage, root, algorithm, self.limit(0), self._leaf_values, self._params, self._network
     )
     self._key, key = jax.random.split(self._key)
     stops = spread_stops(
       key, _KEPT_STARTS, self.limit(0), algorithm.averaging, algorithm.head_start
     )
-    trees, successors = made(stage, root)
-    tree, successor = jax.tree.map(lambda x: np.asarray(x[0]), (trees, successors))
+    begun = trees, stage.successors(root, trees)
+    tree, successor = jax.tree.map(lambda x: np.asarray(x[0]), begun)
     ends = [(iterates.policies[0, stop], iterates.believed[0, stop]) for stop in np.asarray(stops)]
     if self._average:
       ends = [(iterates.average_policy[0],) * 2]
     for played, known in ends:
-      below = np.asarray(beliefs_at(tree, known, tree.prior))[tree.leaf_nodes]
+      below = np.asarray(posteriors(tree, known))[tree.leaf_nodes]
       found.append(BeliefSearch(tree, successor, np.asarray(played), below))
     return found
 

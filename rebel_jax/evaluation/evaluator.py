@@ -254,7 +254,12 @@ class AverageEvaluator(Measures):
     if self.tree is None:
       number = _PLAYS if final else _PLAYS // 5
       found = local_response(
-        self.game, self.strategy(params), self._last, depth=1, num_plays=number, seed=seed
+        self.game,
+        self.strategy(params),
+        lambda state: int(np.flatnonzero(self.game.legal_actions(state[None])[0])[-1]),
+        depth=1,
+        num_plays=number,
+        seed=seed,
       )
       yield Measurement(dict(zip(("local_response", "half_width"), found)))
       return
@@ -262,9 +267,6 @@ class AverageEvaluator(Measures):
     if not np.isfinite(policy).all():
       raise ConfigError("the network's probabilities are not finite")
     yield Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
-
-  def _last(self, state: np.ndarray) -> int:
-    return int(np.flatnonzero(self.game.legal_actions(state[None])[0])[-1])
 
 
 def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:

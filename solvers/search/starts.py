@@ -71,6 +71,14 @@ class SearchPolicy:
     return jax.vmap(start)(trees, features, beliefs)
 
 
+def first_policy(
+  policy: SearchPolicy | None, stage: Stage, trees: PublicTree, features: Any, beliefs: Any,
+  params: Any,
+) -> Levels | None:  # fmt: skip
+  """Returns what searches at a stage start from; None for uniform policies, without a network."""
+  return policy.start(trees, features, beliefs, params) if policy and stage.decides else None
+
+
 def policy_from_network(
   problem: TreeProblem, features: jax.Array, network: PolicyFunction, params: Any, num_actions: int
 ) -> Levels:
@@ -213,9 +221,7 @@ def search_starts(
   features = stage.features_at(roots, trees)
   if prior is not None:
     trees = dataclasses.replace(trees, prior=prior)
-  size, initial = len(trees.prior), None
-  if policy is not None:
-    initial = policy.start(trees, features, trees.prior, params)
+  size = len(trees.prior)
   found = search_batch(
     trees,
     jnp.asarray(trees.prior),
@@ -225,7 +231,7 @@ def search_starts(
     leaf_values=leaf_values,
     params=params,
     num_rows=size * trees.num_leaves,
-    initial_policy=initial,
+    initial_policy=first_policy(policy, stage, trees, features, trees.prior, params),
     keep_iterates=size,
   )
   assert found.iterates is not None

@@ -201,10 +201,6 @@ class SubgameTable(Stage):
   row_of: Array  # `[R]` the row of each root, -1 for those of other stages
   node_features: Array | None = None  # `[M, N, F]` see `Stage.features_at`; None without
 
-  @property
-  def num_subgames(self) -> int:
-    return self.num_live.shape[0]
-
   def rows(self, roots: jax.Array) -> jax.Array:
     """Returns the rows of `roots` `[B]`, the first for those of other stages."""
     return jnp.maximum(jnp.asarray(self.row_of)[roots], 0)
@@ -237,13 +233,13 @@ class SubgameTables:
 
   @property
   def num_subgames(self) -> int:
-    return sum(stage.num_subgames for stage in self.stages)
+    return sum(len(stage.num_live) for stage in self.stages)
 
   one_start = True
 
   @property
   def starts_apart(self) -> bool:
-    return self.stages[0].num_subgames == 1
+    return len(self.stages[0].num_live) == 1
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
     return jnp.zeros(number, jnp.int32)
