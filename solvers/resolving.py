@@ -300,8 +300,7 @@ def _blueprint_values(tree, info, policy, beliefs, *, searcher: int):
 def _masses(problem: TreeProblem, info: NodeInfo, own: Levels, searcher: int) -> jax.Array:
   """Returns the searcher's mass that the other meets at each node, `[N, H]`; zero at ends."""
   tree = problem.tree
-  starts = zip(tree.structure.offsets, tree.structure.levels)
-  inner = np.concatenate([start + np.arange(level.num_inner) for start, level in starts])
+  inner = np.unique(tree.structure.parents[1:])
   reach = problem.node_reach((own, own))[inner, searcher]
   found = problem.pairs.pairs.mass(jnp.asarray(info.pair_index)[inner], reach, 1 - searcher)
   return jnp.zeros((tree.num_nodes, tree.num_infostates), reach.dtype).at[inner].set(found)

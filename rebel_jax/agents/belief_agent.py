@@ -29,7 +29,6 @@ from solvers import validation
 from solvers.leaf_values import normalise_beliefs
 from solvers.search import (
   Room,
-  Stage,
   TemplateStage,
   TemplateSubgames,
   make_searching_agent,
@@ -39,7 +38,6 @@ from solvers.search import (
   searched_starts,
   spread_stops,
 )
-from solvers.xla import Programs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,13 +48,6 @@ class BeliefSearch:
   successor: np.ndarray  # `[L, ...]` the root that each leaf is
   policy: np.ndarray  # `[n, H]` of a random iteration, both players'
   leaf_beliefs: np.ndarray  # `[L, P, H]`; under the average until then by CFR-AVG (appendix I)
-
-
-@Programs
-def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any]:
-  """Returns trees and successors of subgames at `roots`."""
-  trees = stage.trees_at(roots)
-  return trees, stage.successors(roots, trees)
 
 
 class Searcher:
@@ -344,10 +335,9 @@ class StreetSearcher(Searcher):
     """Searches the subgames at `roots` `[M, S]` from `beliefs` `[M, P, H]`."""
     states = np.asarray(roots)
     usual = (states == self.first_root).all(axis=1)
-    found = [self._start() for _ in range(int(usual.sum()))]
-    if not usual.all():
-      found += super().search(states[~usual], beliefs[~usual])
-    return [found[i] for i in np.argsort(np.argsort(~usual, kind="stable"))]
+    starts = iter([self._start() for _ in range(int(usual.sum()))])
+    others = iter(() if usual.all() else super().search(states[~usual], beliefs[~usual]))
+    return [next(starts if begins else others) for begins in usual]
 
   def only_deals(self, root: Any) -> bool:
     """Says whether chance alone moves at `root`, and `deal` follows it without a search."""
@@ -397,11 +387,10 @@ class StreetSearcher(Searcher):
         continue
       state = np.asarray(states[number])
       beliefs = np.asarray(TemplateSubgames(self._rules).prior(jnp.asarray(state)))
-      run = functools.partial(self._search_some, number, state, beliefs)
       took = []
       for iterations in (_TIMED, _TIMED, 3 * _TIMED):  # the first one compiles
         began = time.monotonic()
-        run(iterations)
+        self._search_some(number, state, beliefs, iterations)
         took.append(time.monotonic() - began)
       each = max(took[2] - took[1], 1e-4) / (2 * _TIMED)
       self._paces[number] = SearchPace(seconds, max(took[1] - _TIMED * each, 0.0), each)
@@ -438,7 +427,8 @@ def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
       continue
     found[number] = state
     if stages[number].depth_limited:
-      trees, successors = made(stages[number], state)
+      trees = jax.jit(TemplateStage.trees_at)(stages[number], state)
+      successors = stages[number].successors(state, trees)
       live = np.flatnonzero(np.asarray(trees.leaf_actor)[0] != PADDING)
       # Small pots first, after which there is most to bet and to search.
       pots = np.asarray(successors)[0, live, betting.PAID_0]

@@ -110,13 +110,24 @@ class Evaluator(Measures):
       kept = start = None
       if self._keep is not None:  # a file that playthroughs go on from and are kept in
         name = f"{self._keep}-{number}" if many else self._keep
-        what: dict[str, Any] = {"game": [self._config.game, self._config.game_params]}
-        what |= {"network": sum_of_arrays(params), **self.about, **settings, "trajectory": number}
-        # How numbers are drawn, which earlier versions did otherwise.
-        kept = KeptPlaythroughs(name, what | {"stops": "spread, sorted"})
+        what = {
+          "game": [self._config.game, self._config.game_params],
+          "network": sum_of_arrays(params),
+          **self.about,
+          **settings,
+          "trajectory": number,
+          "stops": "spread, sorted",  # how numbers are drawn, which earlier versions did otherwise
+        }
+        kept = KeptPlaythroughs(name, what)
         start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
-      about: dict[str, Any] = dict(start=start, trajectory=number, progress=progress)
-      for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
+      for sampled, value in self.course(
+        params,
+        playthroughs=playthroughs,
+        start=start,
+        trajectory=number,
+        progress=progress,
+        **settings,
+      ):
         if kept is not None:
           kept.save(sampled)
         of_each = {"playthroughs": sampled.count, "iterations": iterations}

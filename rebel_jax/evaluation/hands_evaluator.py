@@ -41,9 +41,6 @@ from solvers.search.batch import beliefs_at_leaves, beliefs_below, packed_leaf_v
 from solvers.sweeps import Levels, TreeProblem, make_problem, split_levels
 from solvers.xla import run_ahead
 
-# How much each of several players likes the moves of a tree, whoever would make them: `[K, N]`.
-Likes = Callable[[PublicTree], jax.Array]
-
 
 class Tables(NamedTuple):
   """The states of `B` games between the agent and another."""
@@ -81,14 +78,15 @@ def sit_down(rules: Streets, roots: jax.Array) -> Tables:
 def play_round(
   stage: TemplateStage,
   search: HandsSearch,
-  likes: Likes,
+  likes: Callable[[PublicTree], jax.Array],
   tables: Tables,
   opponent: jax.Array,
   params: Any,
   key: jax.Array,
 ) -> Tables:
   """Plays the games at a stage to its end against the `opponent` `[]` of those in `likes`."""
-  # Games at other stages stay as they are.
+  # Games at other stages stay as they are. `likes`: how much each of several players likes the
+  # moves of a tree, whoever would make them, `[K, N]`.
   number = len(tables.seat)
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
@@ -296,10 +294,9 @@ class HandsEvaluator(Measures):
       draw = jax.random.randint(next(keys), (number,), 0, np.iinfo(np.int32).max)
       roots = roots.at[:, -1].set(draw)
     tables: Tables = sit_down(self._rules, roots)
-    play = functools.partial(play_round, search=search, likes=likes)
     for street in range(len(self.game.deals) + 1):
       stage = self._stages[self._rules.stage_template(street)]
-      tables = play(stage, tables=tables, opponent=opponent, params=params, key=next(keys))
+      tables = play_round(stage, search, likes, tables, opponent, params, next(keys))
       if street < len(self.game.deals):
         if (runout := self._rules.runout_template(street)) is not None:
           tables = show_down(self._stages[runout], tables)

@@ -362,8 +362,9 @@ class PotShares(ValueFunction):
     if self._root_shares is None:
       if self._listed(()):
         everyone = np.arange(self._game.num_infostates)
-        columns = [_shares(self._runouts(()), (everyone, everyone[h : h + 1])) for h in everyone]
-        self._root_shares = np.stack(columns, axis=1)
+        self._root_shares = np.stack(
+          [_shares(self._runouts(()), (everyone, everyone[h : h + 1])) for h in everyone], axis=1
+        )
       else:
         self._root_shares = self._mean_orders(progress)
     return self._root_shares

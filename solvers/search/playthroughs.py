@@ -221,8 +221,7 @@ def thinned(frontier: Frontier, count: int, key: jax.Array) -> Frontier:
     odds = np.minimum(odds * (number / np.add.reduceat(odds, first))[group], 1.0)
   upto = np.cumsum(odds) + float(jax.random.uniform(key))
   drawn = np.floor(upto) > np.floor(upto - odds)
-  scaled = frontier._replace(reach=frontier.reach / odds[:, None, None])
-  return scaled.take(np.flatnonzero(drawn))
+  return frontier._replace(reach=frontier.reach / odds[:, None, None]).take(np.flatnonzero(drawn))
 
 
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
@@ -287,8 +286,7 @@ def no_playthroughs(agent: SearchingAgent, key: jax.Array) -> Sampled:
 
 def average_policy(agent: SearchingAgent, sampled: Sampled) -> np.ndarray:
   """Returns the policy `[N, H]` on `agent.tree` that the playthroughs come to on average."""
-  policy = _normalise(agent.tree, jnp.asarray(sampled.sums, agent.tree.dtype))
-  return np.asarray(policy)
+  return np.asarray(_normalise(agent.tree, jnp.asarray(sampled.sums, agent.tree.dtype)))
 
 
 def sample_playthroughs(

@@ -109,7 +109,7 @@ def policy_targets(
     policy: by level, the average policy that search found.
   """
   rows, reach = problem.split(features), problem.both_reach(policy)
-  queries, targets, valid = [], [], []
+  found = []
   for i in range(1, len(policy)):
     above = reach[0][i - 1], reach[1][i - 1]
     query, at, movers, possible = _query_above(problem, rows, i, above, num_actions)
@@ -117,14 +117,8 @@ def policy_targets(
     target = target.at[at].set(policy[i], mode="drop")
     if possible is not None:
       target *= seat_of(movers, possible)[:, :1].astype(target.dtype)
-    queries.append(query)
-    targets.append(target)
-    valid.append(movers < CHANCE)
-  return PolicyTargets(
-    query=PolicyQuery(*(jnp.concatenate(x) for x in zip(*queries))),
-    policy=jnp.concatenate(targets),
-    valid=jnp.concatenate(valid),
-  )
+    found.append(PolicyTargets(query, target, movers < CHANCE))
+  return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
 
 
 def _query_above(
@@ -155,13 +149,8 @@ def explore(problem: Problem, policy: Levels, explorer: jax.Array, rate: float) 
     explorer: `[]` 0 or 1.
     rate: probability of a uniform move at each of the explorer's decisions.
   """
-  uniform = problem.uniform_policy()
-
-  def mix(i: int, player: int) -> jax.Array:
-    mixed = (1 - rate) * policy[i] + rate * uniform[i]
-    return jnp.where(explorer == player, mixed, policy[i])
-
-  return problem.where_moved(policy, mix)
+  mixed = [(1 - rate) * x + rate * y for x, y in zip(policy, problem.uniform_policy())]
+  return problem.where_moved(policy, lambda i, p: jnp.where(explorer == p, mixed[i], policy[i]))
 
 
 def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.Array:

@@ -287,10 +287,8 @@ def stack_stages(
 
   `node_features` says whether tables hold them.
   """
-  groups = [list(range(len(subgames.trees)))]
-  if by_stage:
-    stage = game.stages(np.stack(subgames.states))
-    groups = [np.flatnonzero(stage == number).tolist() for number in np.unique(stage)]
+  stage = game.stages(np.stack(subgames.states)) if by_stage else np.zeros(len(subgames.trees))
+  groups = [np.flatnonzero(stage == number).tolist() for number in np.unique(stage)]
   features_of = game if node_features else None
   return SubgameTables(tuple(stack_subgames(subgames, group, features_of) for group in groups))
 
@@ -310,10 +308,6 @@ class TemplateStage(Stage):
   number: int = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
-  @property
-  def _template(self):
-    return self.rules.templates[self.number]
-
   def holds(self, roots: jax.Array) -> jax.Array:
     return self.rules.number_of(roots) == self.number
 
@@ -321,7 +315,7 @@ class TemplateStage(Stage):
     return jax.vmap(lambda state: fill(self.rules, self.number, state))(roots)
 
   def live_leaves(self, roots: jax.Array) -> jax.Array:
-    leaves = self._template.structure.leaf_nodes
+    leaves = self.rules.templates[self.number].structure.leaf_nodes
     return jax.vmap(lambda state: fill_states(self.rules, self.number, state)[1][leaves].sum())(
       roots
     )
@@ -332,7 +326,7 @@ class TemplateStage(Stage):
     return jax.vmap(functools.partial(node_features, self.rules.game))(trees)
 
   def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
-    return jnp.asarray(trees.state)[:, self._template.structure.leaf_nodes]
+    return jnp.asarray(trees.state)[:, trees.structure.leaf_nodes]
 
 
 @jax.tree_util.register_dataclass
