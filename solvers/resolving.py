@@ -408,15 +408,15 @@ def refine(
     if known.searcher != searcher:
       raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
     check_same_game("known", known.origin, tree)
-    for name, shape in (("value", np.shape(policy)), ("gift", np.shape(policy))):
-      validation.check_shape(f"known.{name}", getattr(known, name), shape, "(N, H)")
+    for name in ("value", "gift"):
+      validation.check_shape(f"known.{name}", getattr(known, name), np.shape(policy), "(N, H)")
   placer = Placer(tree)
   nodes = _cut_nodes(game, tree, cut, placer)
   below = [subtree(game, tree, int(node)) for node in nodes]
-  settings: Any = {"known": known, "gifts": gifts, "searcher": searcher}
   algorithm, below_beliefs, alternatives = entered(
-    game, tree, policy, beliefs, nodes, algorithm, gadget, **settings
-  )
+    game, tree, policy, beliefs, nodes, algorithm, gadget,
+    searcher=searcher, known=known, gifts=gifts,
+  )  # fmt: skip
   parts = []
   for group in like_shapes(below):
     stacked = stack_trees([below[i] for i in group])

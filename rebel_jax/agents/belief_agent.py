@@ -446,7 +446,7 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
   states = [game.state_after(actions[:count]) for count in range(len(actions) + 1)]
   movers = game.actor(np.stack(states)).tolist()
   found: list[Decision] = []
-  history: list[str] = []
+  history = [game.action_name(action) for action in actions]
   names = tuple(
     tuple(game.infostate_name(player, h) for h in range(game.num_infostates)) for player in (0, 1)
   )
@@ -458,9 +458,7 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
           rows.setdefault(move.action, np.zeros(game.num_infostates))[agent.infostate] += share
       moves = tuple(game.action_name(action) for action in sorted(rows))
       policy = np.stack([rows[action] for action in sorted(rows)])
-      found.append(Decision(tuple(history), mover, agent.beliefs, moves, policy, names))
-    if count < len(actions):
-      history.append(game.action_name(actions[count]))
-      if movers[count + 1] <= CHANCE:  # else the game is over
-        agent.observe(actions[count])
+      found.append(Decision(tuple(history[:count]), mover, agent.beliefs, moves, policy, names))
+    if count < len(actions) and movers[count + 1] <= CHANCE:  # else the game is over
+      agent.observe(actions[count])
   return found

@@ -42,6 +42,8 @@ _MOST_HISTORIES = 50_000
 _MOST_STATES = 20_000
 # Games from each seat that a seed plays where they are too many.
 _GAMES = 32
+# Figures of several seeds.
+_ENDS: dict[str, Callable] = {"mean": lambda x: sum(x) / len(x), "min": min, "max": max}
 
 Progress = Callable[[int, int], None]
 
@@ -93,11 +95,9 @@ class ChainEvaluator(Measures):
         at = done + total * start // count, total * number // count
         show(f"{number} seeds", *at, units, "")
 
-      measures, row = self.of_seeds(params, part, progress), dict[str, Any]()
+      measures = self.of_seeds(params, part, progress)
       found = {name: found.get(name, []) + values for name, values in measures.items()}
-      for name, x in found.items():
-        ends = {"mean": sum(x) / len(x), "min": min(x), "max": max(x)}
-        row |= {f"{name}_{end}": value for end, value in ends.items()}
+      row = {f"{name}_{end}": of(x) for name, x in found.items() for end, of in _ENDS.items()}
       values = next(iter(found.values()))
       yield Measurement(row | {"seeds": len(values)} | about, values)
 

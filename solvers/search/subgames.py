@@ -48,12 +48,10 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
   if depth == "stage" and not stages_fit(game):
     raise _too_many(game, depth)
   roots: list[tuple[int, ...]] = [()]
-  states = [game.initial_state()]
-  index = {states[0].tobytes(): 0}
-  trees: list[PublicTree] = []
-  successors: list[np.ndarray] = []
-  while len(trees) < len(roots):
-    root = roots[len(trees)]
+  found = FoundSubgames([], [], [game.initial_state()])
+  index = {found.states[0].tobytes(): 0}
+  while len(found.trees) < len(roots):
+    root = roots[len(found.trees)]
     tree = build_public_tree(game, root=root, depth=depth)
     successor = np.zeros(tree.num_leaves, np.int32)
     for i, leaf in enumerate(np.asarray(tree.leaf_nodes)):
@@ -62,13 +60,13 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
       if key not in index:
         index[key] = len(roots)
         roots.append(root + tree.history(int(leaf)))
-        states.append(state)
+        found.states.append(state)
         if len(roots) > _MAX_SUBGAMES:
           raise _too_many(game, depth)
       successor[i] = index[key]
-    trees.append(tree)
-    successors.append(successor)
-  return FoundSubgames(trees, successors, states)
+    found.trees.append(tree)
+    found.successors.append(successor)
+  return found
 
 
 @checked
