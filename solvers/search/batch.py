@@ -282,7 +282,7 @@ def beliefs_at_leaves(problem: Problem, policy: Levels) -> jax.Array:
   return leaf_beliefs(problem, problem.both_reach(policy))
 
 
-def beliefs_below(tree: PublicTree, beliefs: jax.Array, policy: Levels) -> jax.Array:
+def beliefs_below(tree: PublicTree, beliefs: Array, policy: Levels) -> jax.Array:
   """Returns the PBS at each leaf of one tree under `policy` from `beliefs`: `[L, P, H]`."""
   return beliefs_at_leaves(make_problem(tree, beliefs), policy)
 
