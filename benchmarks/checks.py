@@ -84,7 +84,8 @@ def _showdowns() -> dict[str, Any]:
   rng = np.random.default_rng(1)
   reach = jnp.asarray(rng.exponential(size=(4, 8, 1081)) ** 3, jnp.float32)
   strength = jnp.asarray(rng.integers(0, 400, size=(4, 1081)), jnp.int32)
-  tables = showdowns.dense_showdowns(strength, jnp.float32), showdowns.sorted_showdowns(strength)
+  make = functools.partial(showdowns.make_showdowns, strength, jnp.float32)
+  tables = make(dense=True), make(dense=False)
   dense, by_order = (jax.jit(showdowns.showdown_values)(table, reach) for table in tables)
   mass = jax.jit(compatible_mass)(reach)
   return {"mass": mass, "dense": dense, "sorted": by_order}

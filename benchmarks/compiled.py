@@ -78,10 +78,9 @@ def _spot(mesh: Mesh, card: str) -> Any:
   where = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.tree.map(lambda sharding, x: _shapes(x, sharding), where, problem)
   algorithm = ByBoards(solvers.discounted_cfr())
-  begin = functools.partial(solve_boards._begin_boards, algorithm=algorithm, mesh=mesh)
-  run = functools.partial(solve_boards._run_boards, algorithm=algorithm, mesh=mesh, number=2)
-  state = jax.eval_shape(begin, problem)
-  return jax.jit(lambda problem, state: run(problem, state=state)).trace(problem, state)
+  state = jax.eval_shape(lambda x: solve_boards._on_mesh(x, algorithm, mesh, "init"), problem)
+  run = lambda x, state: solve_boards._on_mesh(x, algorithm, mesh, "go_on", state, 2)  # noqa: E731
+  return jax.jit(run).trace(problem, state)
 
 
 # By name: what traces a program for a mesh of one device, and its arguments.
