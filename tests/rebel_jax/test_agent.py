@@ -24,9 +24,11 @@ from rebel_jax.config.config import ConfigError, GrowingSearch, PerfectSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.networks.value import NetworkLeafValues, NetworkStates
 from rebel_jax.open_spiel import bots
+from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import make_network, make_state_network
 from solvers.search import find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
+from solvers.xla import work_on_trees
 from tests import tiny
 from tests.rebel_jax.test_play import at_the_table
 from tests.sentences import sentence_of
@@ -313,8 +315,9 @@ def test_agents_side_by_side_search_in_as_few_calls_as_there_is_room_for(monkeyp
   for i, agent in enumerate(agents):
     agent.start(0 if i < 10 else 1, i % 3)
   assert [agent.pending for agent in agents] == [True] * 10 + [False] * 2  # those who move
-  calls, original = [], ChainSearcher._search
-  monkeypatch.setattr(ChainSearcher, "_search", lambda *a: calls.append(1) or original(*a))
+  calls, original = [], search_decisions[work_on_trees()]
+  counted = {work_on_trees(): lambda *x, **y: calls.append(1) or original(*x, **y)}
+  monkeypatch.setattr("rebel_jax.agents.agent.search_decisions", counted)
   prepare(agents)
   assert len(calls) == 2
   assert not any(agent.pending for agent in agents)
@@ -379,12 +382,13 @@ def own_search(policy, values):
 def first_legal(monkeypatch):
   """Lets agents take the first legal action, since searches take long to compile."""
 
-  def search(shared, agents):
+  def search_for(shared, agents):
     legal = shared.game.legal_actions(np.stack([agent._here.state for agent in agents]))
     policies = np.where(legal, np.linspace(0.9, 0.1, legal.shape[1]), 0.0)
-    return [own_search(policy[:, None], np.array([[0.25], [-0.25]])) for policy in policies]
+    for agent, policy in zip(agents, policies):
+      agent._search = own_search(policy[:, None], np.array([[0.25], [-0.25]]))
 
-  monkeypatch.setattr(ChainSearcher, "_search", search)
+  monkeypatch.setattr(ChainSearcher, "search_for", search_for)
 
 
 @pytest.mark.slow
