@@ -75,7 +75,7 @@ def first_policy(
   policy: SearchPolicy | None, stage: Stage, trees: PublicTree, features: Any, beliefs: Any,
   params: Any,
 ) -> Levels | None:  # fmt: skip
-  """Returns what searches at a stage start from; None for uniform policies, without a network."""
+  """Returns the network's policies that searches at a stage start from, None without either."""
   return policy.start(trees, features, beliefs, params) if policy and stage.decides else None
 
 
