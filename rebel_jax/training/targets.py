@@ -17,7 +17,7 @@ import optax
 from games import Game
 from rebel_jax.config import Config
 from rebel_jax.config.config import LearningSettings
-from rebel_jax.networks.optimizers import OPTIMIZERS
+from rebel_jax.networks.names import OPTIMIZERS
 from rebel_jax.networks.value import MoveNetwork, PolicyNetwork, ValueNetwork, ValuePolicyNetwork
 from rebel_jax.training.chain_play import Solved
 from rebel_jax.training.self_play import Searched
@@ -34,13 +34,12 @@ class Decay(NamedTuple):
 
 def with_decay_steps(optimizer_state: Any, steps: int) -> Any:
   """Returns the state of optimizers whose cosine decays, if any, end after `steps`."""
-
-  def replaced(x: Any) -> Any:
-    if not isinstance(x, Decay):
-      return x
-    return x._replace(steps=jnp.full_like(x.steps, max(steps, 1)))
-
-  return jax.tree.map(replaced, optimizer_state, is_leaf=lambda x: isinstance(x, Decay))
+  is_decay = lambda x: isinstance(x, Decay)  # noqa: E731
+  return jax.tree.map(
+    lambda x: x._replace(steps=jnp.full_like(x.steps, max(steps, 1))) if is_decay(x) else x,
+    optimizer_state,
+    is_leaf=is_decay,
+  )
 
 
 def _cosine_decay() -> optax.GradientTransformation:
