@@ -138,11 +138,12 @@ def test_networks_keep_their_types(name):
 def test_networks_in_doubles_are_for_sessions_that_have_them(tmp_path):
   policy = rebel_jax.load(trained())
   wide = jax.tree.map(lambda x: np.asarray(x, np.float64), policy.params)
-  checkpoint.export(policy._replace(params=wide), tmp_path)
+  checkpoint.export(policy._replace(params=wide), tmp_path, {"exploitability": 0.25})
   with doubles():
-    found = checkpoint.load_pretrained("wide", tmp_path).params
-  jax.tree.map(np.testing.assert_array_equal, found, wide)
-  assert {x.dtype for x in jax.tree.leaves(found)} == {np.dtype(np.float64)}
+    found = checkpoint.load_pretrained("wide", tmp_path)
+  jax.tree.map(np.testing.assert_array_equal, found.params, wide)
+  assert (found.config, found.about["exploitability"]) == (policy.config, 0.25)
+  assert {x.dtype for x in jax.tree.leaves(found.params)} == {np.dtype(np.float64)}
   with pytest.raises(ConfigError, match=r"in float64, .*; JAX_ENABLE_X64=1 reads it as it is$"):
     checkpoint.load_pretrained("wide", tmp_path)
 

@@ -54,7 +54,7 @@ BAD[cli] = [
 ]
 BAD[evaluate] = [
   ("", "Missing from python -m rebel_jax.evaluate: CHECKPOINT Folder of a run"),
-  ("nothing", "checkpoint='nothing' is neither a folder nor a network"),
+  ("nothing", "is neither a folder nor a network that comes with the package; those are: "),
   ("RUN --iterations 9", "iterations=9 must be even"),
   ("RUN --playthrough 3", "flag '--playthrough' is unknown (did you mean --playthroughs?)"),
   ("RUN --lbr-hands 10", "lbr_hands=10 is for hold'em too large"),
