@@ -27,7 +27,7 @@ from games.poker.lines import make_lines
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.target import init_params
+from rebel_jax.training.targets import init_params
 from solvers import solve_boards
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import layout, make_parted_problem
@@ -64,7 +64,7 @@ def _train(mesh: Mesh, preset: str) -> Any:
   mesh = Mesh(mesh.devices, (training.DEVICES,))
   setup = make_setup(PRESETS[preset], 1)
   init = functools.partial(training._init, setup.trainer, 1, setup.table)
-  states = zip(jax.eval_shape(init, jnp.uint32(0)), training.specs(), strict=True)
+  states = zip(jax.eval_shape(init, jnp.uint32(0)), training.SPECS, strict=True)
   state = training.TrainState(*(_shapes(x, NamedSharding(mesh, spec)) for x, spec in states))
   inputs = _shapes((np.int32(0), setup.table), NamedSharding(mesh, PartitionSpec()))
   run = functools.partial(training._run_on_mesh, setup.trainer, mesh)

@@ -9,10 +9,11 @@ import pytest
 from games.poker import CALL, FIRST_BET, betting
 from games.poker.streets import size_columns_at
 from rebel_jax import play
-from rebel_jax.agents.belief_agent import StreetSearcher, beliefs_at
+from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.tables.chips import RaiseTo
 from rebel_jax.tables.players import TreePlayer
+from solvers.search import posteriors
 from tests.own_games import own_tree
 from tests.tiny import untrained
 
@@ -78,7 +79,7 @@ def test_own_moves_keep_the_probabilities_they_were_made_with():
   np.testing.assert_allclose(agent.beliefs[0], expected / expected.sum(), rtol=1e-4, atol=1e-6)
   # Control: by the new search they would be others.
   root = agent._root_beliefs.astype(np.float32)
-  by_search = np.asarray(beliefs_at(found.tree, found.policy, root))[node]
+  by_search = np.asarray(posteriors(found.tree, found.policy, root))[node]
   assert np.abs(by_search[0] - agent.beliefs[0]).max() > 1e-4
   # They hold where play goes on.
   before = agent.beliefs[0]

@@ -44,12 +44,13 @@ def own_search(policy, values):
 def first_legal(monkeypatch):
   """Lets agents take the first legal action, since searches take long to compile."""
 
-  def search(shared, agents):
+  def search_for(shared, agents):
     legal = shared.game.legal_actions(np.stack([agent._here.state for agent in agents]))
     policies = np.where(legal, np.linspace(0.9, 0.1, legal.shape[1]), 0.0)
-    return [own_search(policy[:, None], np.array([[0.25], [-0.25]])) for policy in policies]
+    for agent, policy in zip(agents, policies):
+      agent._search = own_search(policy[:, None], np.array([[0.25], [-0.25]]))
 
-  monkeypatch.setattr(ChainSearcher, "_search", search)
+  monkeypatch.setattr(ChainSearcher, "search_for", search_for)
 
 
 @pytest.mark.slow

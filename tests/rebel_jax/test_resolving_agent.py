@@ -13,7 +13,9 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import GrowingSearch
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.open_spiel import bots
+from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import make_state_network
+from solvers.xla import work_on_trees
 from tests import tiny
 from tests.rebel_jax.test_play import at_the_table
 from tests.trees import children_of, mover, possible_of
@@ -93,8 +95,9 @@ def test_agents_side_by_side_search_in_as_few_calls_as_there_is_room_for(monkeyp
   for i, agent in enumerate(agents):
     agent.start(0 if i < 10 else 1, i % 3)
   assert [agent.pending for agent in agents] == [True] * 10 + [False] * 2  # those who move
-  calls, original = [], ChainSearcher._search
-  monkeypatch.setattr(ChainSearcher, "_search", lambda *a: calls.append(1) or original(*a))
+  calls, original = [], search_decisions[work_on_trees()]
+  counted = {work_on_trees(): lambda *x, **y: calls.append(1) or original(*x, **y)}
+  monkeypatch.setattr("rebel_jax.agents.agent.search_decisions", counted)
   prepare(agents)
   assert len(calls) == 2
   assert not any(agent.pending for agent in agents)

@@ -15,7 +15,7 @@ from solvers.metrics.aivat import TreeValues, strengths_where
 from tests.brute_force import enumerate_public, next_hands
 from tests.hand_pairs import pairs_on
 from tests.sentences import sentence_of
-from tests.trees import random_policy
+from tests.trees import random_policy, uniform_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -224,7 +224,7 @@ def test_what_is_refused():
   record = recorder.record(end, (None, 1), nothing)
   assert "policy that was played" in sentence_of(solvers.metrics.aivat, record)
   hidden = games.build_public_tree(games.make("rock_paper_scissors"))
-  assert "hidden moves" in sentence_of(solvers.metrics.node_values, hidden, np.ones((5, 3)))
+  assert "hidden moves" in sentence_of(solvers.metrics.node_values, hidden, uniform_policy(hidden))
 
 
 def test_values_of_hands_are_those_of_all_boards():
