@@ -13,12 +13,7 @@ from games.arrays import Positive, checked
 from games.build import MAX_BYTES, Bytes
 from games.tabulate import Listed
 from rebel_jax.open_spiel import histories
-from rebel_jax.open_spiel.public_nodes import (
-  PASS,
-  InfostatesMerge,
-  PublicNodes,
-  SpielNode,
-)
+from rebel_jax.open_spiel.public_nodes import PASS, InfostatesMerge, PublicNodes, SpielNode
 
 _MAX_TABLE_ENTRIES = 2**26
 _MAX_ONE_HOT = 512
@@ -108,14 +103,10 @@ class OpenSpielGame(Listed):
         self._pair_index[i] = add(weights, node, node.weights, float((node.weights == 1).all()))
       if node.payoff is not None:
         real = node.payoff[node.weights > 0]
-        if real.size == 0 or np.ptp(real) == 0:
-          # After a fold, say: the same for every pair.
-          self.scales[i] = real[0] if real.size else 0.0
-          self.payoff_indices[i] = add(payoffs, node, 1.0, 1.0)
-        else:
-          scale = real[np.argmax(np.abs(real))]
-          self.scales[i] = scale
-          self.payoff_indices[i] = add(payoffs, node, node.payoff / scale, 0.0)
+        self.scales[i] = scale = real[np.argmax(np.abs(real))] if real.size else 0.0
+        same = (real == scale).all()  # for every pair, as after a fold
+        table = (1.0, 1.0) if same else (node.payoff / scale, 0.0)
+        self.payoff_indices[i] = add(payoffs, node, *table)
     self._pair_weights, self._payoffs = (
       np.stack([table for _, table in tables.values()]) for tables in (weights, payoffs)
     )
