@@ -428,14 +428,9 @@ class Holdem(Game):
       number = action - self.first_deal
       names = {self.deck.names(sets[number]) for sets in self.dealing.sets if number < len(sets)}
       return "deal " + " or ".join(sorted(names))
-    if action == self.burn:
-      return "burn"
-    if action < FIRST_BET:
-      return ("fold", "call")[action]
-    slot = action - FIRST_BET
-    if slot == self.bets.num_slots:
-      return "all-in"
-    return f"bet {slot + 1}" if slot < self.bets.num_slots else "added bet"
+    bets = [f"bet {1 + slot}" for slot in range(self.bets.num_slots)]
+    added = ["added bet"] * len(self._added_bets)
+    return ["fold", "call", *bets, "all-in", *added, "burn"][action]
 
   def describe(self, history, action):
     state = self.state_after(history)

@@ -52,8 +52,7 @@ class Plus:
 
   number: Annotated[int, (1, 1_000_000_000)]
 
-  def __post_init__(self):
-    check_fields(self)
+  __post_init__ = check_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,10 +246,7 @@ def format_range(weights: np.ndarray, deck: Deck | None = None) -> str:
 
 
 def _suffix(weight: float) -> str:
-  if weight == 1:
-    return ""
-  short = f"{weight:g}"
-  return f":{short}" if float(short) == weight else f":{float(weight)!r}"
+  return "" if weight == 1 else f":{float(weight)!r}"
 
 
 @checked

@@ -438,13 +438,11 @@ def _paths(city: Map, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     walks = np.concatenate([walks[walk], there[edge, None]], axis=1)
     used = np.concatenate([used[walk], kinds[edge, None]], axis=1)
   # The number of the first path that begins like each, for every length of the beginning.
-  same = np.ones(len(walks), bool)
-  first = np.zeros((rounds + 1, len(walks)), int)
   number = np.arange(len(walks))
-  same[0] = False
-  for k in range(1, rounds + 1):
-    same[1:] &= (walks[1:, k] == walks[:-1, k]) & (used[1:, k - 1] == used[:-1, k - 1])
-    first[k] = np.maximum.accumulate(np.where(same, -1, number))
+  steps = walks[:, 1:] * len(city.kinds) + used
+  alike = np.logical_and.accumulate(steps[1:] == steps[:-1], axis=1).T
+  first = np.zeros((rounds + 1, len(walks)), int)
+  first[1:, 1:] = np.maximum.accumulate(np.where(alike, 0, number[1:]), axis=1)
   before = np.concatenate([first[:1], first[:-1]])
   kind = np.concatenate([np.full((1, len(walks)), -1), used.T])
   kind = np.where(first == number, kind, -1)
