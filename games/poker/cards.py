@@ -99,8 +99,7 @@ class Deck:
     known = {self.name(card): card for card in range(self.num_cards)}
     cards = []
     for start in range(0, len(plain), 2):
-      name = plain[start : start + 2]
-      name = name[:1].upper() + name[1:].lower()
+      name = plain[start].upper() + plain[start + 1 : start + 2].lower()
       if name not in known:
         raise ValueError(
           f"{field}={short(text)} names {name!r}, which is not in the deck of ranks "

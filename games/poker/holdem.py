@@ -135,10 +135,11 @@ class Holdem(Game):
   def amounts(self, states: Rows) -> Rows:
     """Returns the amount of each betting action, -1 where it is not legal: `[n, bets]` chips."""
     sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
-    columns = [self.bets.amounts(self.rules, states, sizes)]
-    for row, chips in self._added_bets:
-      columns.append(xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None])
-    return xp.concat(columns, axis=1)
+    added = [
+      xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None]
+      for row, chips in self._added_bets
+    ]
+    return xp.concat([self.bets.amounts(self.rules, states, sizes), *added], axis=1)
 
   def bets_at(self, state: np.ndarray) -> dict[int, int]:
     """Returns the chips that each bet in one public `state` is to, by action, smallest first."""

@@ -65,7 +65,6 @@ class OpenSpielGame(Listed):
       (np.arange(1, len(nodes)), (self._parent[1:], action[1:])), (len(nodes), self.num_actions)
     )
 
-    self._possible = np.zeros((len(nodes), 2, h), bool)
     self._above = np.full((len(nodes), 2, h), -1)
     # Public actions on the way + 1, 0 after the last.
     self._path = np.zeros((len(nodes), max(node.depth for node in nodes)), np.int32)
@@ -73,9 +72,7 @@ class OpenSpielGame(Listed):
       self._path[i] = self._path[node.parent]
       self._path[i, node.depth - 1 : node.depth] = node.label + 1
       for p in (0, 1):
-        numbers = list(_numbers(node, p))
-        self._possible[i, p, numbers] = True
-        self._above[i, p, numbers] = node.above[p]
+        self._above[i, p, list(_numbers(node, p))] = node.above[p]
     self._infostates_change = public.infostates_change
     self._fill_tables(game, nodes)
 
@@ -135,7 +132,7 @@ class OpenSpielGame(Listed):
 
   def chance(self, states, actions):
     after = self._after(states, actions)
-    return self._chance[after], self._possible[after]
+    return self._chance[after], self._above[after] >= 0
 
   def infostate_parents(self, states, actions):
     return self._above[self._after(states, actions)] if self._infostates_change else None

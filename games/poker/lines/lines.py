@@ -271,8 +271,7 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
       below = tuple(dealt_columns(boards[number - 1], *x, alike.moved) for x in above)
       links = tuple(parent_columns(x, len(y.hand)) for x, y in zip(below, both)), below
     streets.append(Street(belief, *links, tuple(groups)))
-  left = game.deck.num_cards - len(game.board) - 4
-  chance = np.cumprod([1.0, *(1 / (left - k) for k in range(len(game.deals)))])
+  chance = np.cumprod([1.0, *game.dealing.probability(np.arange(len(game.deals)))])
 
   def ends(chips: list[np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     worth = [own * chance[level.street] for own, level in zip(chips, shapes)]
@@ -343,8 +342,7 @@ class Follower:
   def start(self) -> Place:
     """Returns the place of the first state."""
     game = self.spot.game
-    hands = np.arange(game.num_infostates)
-    return Place(0, 0, 0, 0, hands, np.arange(game.deck.num_cards))
+    return Place(0, 0, 0, 0, np.arange(game.num_infostates), np.arange(game.deck.num_cards))
 
   def kind(self, place: Place) -> int:
     """Returns which kind of line it is, such as `DECISION`."""
