@@ -105,6 +105,8 @@ class Holdem(Game):
     # Columns of a state.
     self._first_dealt = betting.NUM_COLUMNS + len(self.board) * fresh.board
     self._first_size = self._first_dealt + sum(self.deals)
+    # The sizes of bets, where these are fresh.
+    self.size_columns = slice(self._first_size, self._first_size + bets.thousandths.size)
 
   # Public states.
 
@@ -266,11 +268,6 @@ class Holdem(Game):
   @functools.cached_property
   def _streets(self) -> Streets:  # one, so that programs which know it are compiled once
     return Streets(self)
-
-  @property
-  def size_columns(self) -> slice:
-    """The columns of a state that hold the sizes of bets, where these are fresh."""
-    return slice(self._first_size, self._first_size + self.bets.thousandths.size)
 
   # Private information.
 

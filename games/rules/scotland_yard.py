@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games.arrays import Positive, checked, lookup, short, unknown_name, xp
-from games.game import CHANCE, TERMINAL, Game, MoverMoves, register
+from games.game import CHANCE, TERMINAL, MoverMoves, NamedInFull, register
 from games.rules.scotland_yard_maps import MAPS, Map
 
 # What happens in a public state. Mr. X has moved once and may go on in CHOOSING; it does in AGAIN.
@@ -32,7 +32,7 @@ class Columns(NamedTuple):
   maybe: Any  # [n, stations] 1 where Mr. X may be, else 0
 
 
-class ScotlandYard(Game):
+class ScotlandYard(NamedInFull):
   """Mr. X (player 0) moves unseen, then every detective moves; player 1 moves them all.
 
   Mr. X wins 1 if nobody has caught it after the detectives' last moves, and loses 1 if a detective
@@ -393,12 +393,6 @@ class ScotlandYard(Game):
     if self.hide <= action < self.stay:
       action = infostate * self._num_kinds + action - self.hide
     return self.action_name(action)
-
-  def __eq__(self, other: object) -> bool:
-    return type(self) is type(other) and repr(self) == repr(other)
-
-  def __hash__(self) -> int:
-    return hash(repr(self))
 
   def __repr__(self) -> str:
     own = f"map_name={self.map!r}, rounds={self.rounds}, reveals={self.reveals}"
