@@ -137,7 +137,7 @@ class Holdem(Game):
   def amounts(self, states: Rows) -> Rows:
     """Returns the amount of each betting action, -1 where it is not legal: `[n, bets]` chips."""
     sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
-    added = [
+    added: list[Any] = [
       xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None]
       for row, chips in self._added_bets
     ]

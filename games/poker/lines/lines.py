@@ -270,7 +270,7 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
       above = zip(classes[number - 1], both)
       below = tuple(dealt_columns(boards[number - 1], *x, alike.moved) for x in above)
       links = tuple(parent_columns(x, len(y.hand)) for x, y in zip(below, both)), below
-    streets.append(Street(belief, *links, tuple(groups)))
+    streets.append(Street(belief, links[0], links[1], tuple(groups)))
   chance = np.cumprod([1.0, *game.dealing.probability(np.arange(len(game.deals)))])
 
   def ends(chips: list[np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:

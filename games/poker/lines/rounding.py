@@ -103,7 +103,7 @@ def share_shapes(shapes: Sequence[Shape], most: float = _MOST_WASTE) -> list[Sha
   None has more than `most` times the cells that it would have alone.
   """
   shared: list[Shape] = []
-  places = {}
+  places: dict[int, int] = {}
   for i in sorted(range(len(shapes)), key=lambda i: -shapes[i].cells):
     own = shapes[i]
     joined = ((k, shape.join(own)) for k, shape in enumerate(shared) if shape.kind == own.kind)
