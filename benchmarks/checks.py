@@ -21,7 +21,7 @@ from benchmarks import timing
 from games.pairs import compatible_mass
 from games.poker import BetSizes, RiverEndgame
 from rebel_jax import Config
-from rebel_jax.networks.optimizers import orthogonalised
+from rebel_jax.networks.names import orthogonalised
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training.setup import make_setup
 from solvers.sweeps import showdowns
@@ -84,7 +84,8 @@ def _showdowns() -> dict[str, Any]:
   rng = np.random.default_rng(1)
   reach = jnp.asarray(rng.exponential(size=(4, 8, 1081)) ** 3, jnp.float32)
   strength = jnp.asarray(rng.integers(0, 400, size=(4, 1081)), jnp.int32)
-  tables = showdowns.dense_showdowns(strength, jnp.float32), showdowns.sorted_showdowns(strength)
+  make = functools.partial(showdowns.make_showdowns, strength, jnp.float32)
+  tables = make(dense=True), make(dense=False)
   dense, by_order = (jax.jit(showdowns.showdown_values)(table, reach) for table in tables)
   mass = jax.jit(compatible_mass)(reach)
   return {"mass": mass, "dense": dense, "sorted": by_order}

@@ -27,7 +27,7 @@ from games.poker.lines import make_lines
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.target import init_params
+from rebel_jax.training.targets import init_params
 from solvers import solve_boards
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import layout, make_parted_problem
@@ -64,7 +64,7 @@ def _train(mesh: Mesh, preset: str) -> Any:
   mesh = Mesh(mesh.devices, (training.DEVICES,))
   setup = make_setup(PRESETS[preset], 1)
   init = functools.partial(training._init, setup.trainer, 1, setup.table)
-  states = zip(jax.eval_shape(init, jnp.uint32(0)), training.specs(), strict=True)
+  states = zip(jax.eval_shape(init, jnp.uint32(0)), training.SPECS, strict=True)
   state = training.TrainState(*(_shapes(x, NamedSharding(mesh, spec)) for x, spec in states))
   inputs = _shapes((np.int32(0), setup.table), NamedSharding(mesh, PartitionSpec()))
   run = functools.partial(training._run_on_mesh, setup.trainer, mesh)
@@ -78,10 +78,9 @@ def _spot(mesh: Mesh, card: str) -> Any:
   where = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.tree.map(lambda sharding, x: _shapes(x, sharding), where, problem)
   algorithm = ByBoards(solvers.discounted_cfr())
-  begin = functools.partial(solve_boards._begin_boards, algorithm=algorithm, mesh=mesh)
-  run = functools.partial(solve_boards._run_boards, algorithm=algorithm, mesh=mesh, number=2)
-  state = jax.eval_shape(begin, problem)
-  return jax.jit(lambda problem, state: run(problem, state=state)).trace(problem, state)
+  state = jax.eval_shape(lambda x: solve_boards._on_mesh(x, algorithm, mesh, "init"), problem)
+  run = lambda x, state: solve_boards._on_mesh(x, algorithm, mesh, "go_on", state, 2)  # noqa: E731
+  return jax.jit(run).trace(problem, state)
 
 
 # By name: what traces a program for a mesh of one device, and its arguments.

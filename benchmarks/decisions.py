@@ -25,7 +25,7 @@ from rebel_jax.tables.chips import (
 )
 from rebel_jax.tables.players import TreePlayer, seat_agent
 from rebel_jax.training.setup import make_targets
-from rebel_jax.training.targets.target import init_params
+from rebel_jax.training.targets import init_params
 
 
 class Timed:

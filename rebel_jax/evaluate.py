@@ -172,9 +172,7 @@ def _kept(measure: Callable[[], Any], default: Any = None) -> tuple[Any, bool]:
     return next(iter(stopped.args), default), True
 
 
-def _local_best_response(
-  options: Options, policy: checkpoint.Policy, shown: Display
-) -> solvers.metrics.LBRResult:
+def _local_best_response(options: Options, policy: checkpoint.Policy, shown: Display) -> Any:
   """Returns the payoff of local best response against the agent, by ReBeL's rules (table 1)."""
   from rebel_jax.agents.belief_agent import StreetSearcher
   from rebel_jax.agents.match import AgentStrategy
@@ -184,7 +182,7 @@ def _local_best_response(
     for average in (False, True)
   )
   strategy = AgentStrategy(agent.agent(seed=options.seed), shadow.agent(seed=options.seed))
-  return solvers.metrics.local_best_response(
+  return solvers.contrib.local_best_response(
     agent.game,
     strategy,
     num_hands=options.lbr_hands,

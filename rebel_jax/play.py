@@ -275,16 +275,15 @@ def run(table: Terminal, options: Options) -> None:
   """Plays games until a request to quit, or `options.games` of them."""
   played = 0
   try:
-    while options.games is None or played < options.games:
+    while True:
       seat = options.seat if options.seat is not None else played % 2
       table.say(f"\nGame {played + 1}")
       table.play(seat)
       played += 1
       table.say(f"Score after {played} game{'s' * (played > 1)}: you {table.score:+g}")
-      while options.games is None or played < options.games:
-        answer = table.answer("Enter for another game, why, or quit: ")
-        if not answer:
-          break
+      if played == options.games:
+        break
+      for answer in iter(lambda: table.answer("Enter for another game, why, or quit: "), ""):
         lines = table.record or ["The agent made no decision in this game."]
         for line in lines if answer == "why" else [f"{answer!r} is not understood"]:
           table.say(f"  {line}")

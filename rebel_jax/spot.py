@@ -21,9 +21,8 @@ from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.runs.display import Display, Signals
 from rebel_jax.spots import report as board_report
-from rebel_jax.spots.history import STREETS, read_history
 from rebel_jax.spots.solved import SolvedSpot, check_output, load, prepare, solve
-from rebel_jax.spots.spot import PLAYERS, TEXT, Spot, check_fits
+from rebel_jax.spots.spot import PLAYERS, STREETS, TEXT, Spot, check_fits, read_history
 from rebel_jax.spots.study import HandTable, Study, check_acts, check_table, export, hand_table
 from solvers.xla import num_cores
 

@@ -52,8 +52,7 @@ class SolveBelow:
 
     values = jnp.zeros_like(beliefs[:, 0])
     for (leaves, trees, which), policy in zip(params, policies):
-      tree, axis = _rows(trees, which)
-      found = jax.vmap(value, (axis, 0, 0))(tree, policy, beliefs[leaves])
+      found = _each(value, trees, which, policy, beliefs[leaves])
       values = values.at[leaves].set(found, unique_indices=True)
     return values
 
@@ -65,18 +64,21 @@ class SolveBelow:
         tree, algorithm=self.algorithm, num_iterations=self.num_iterations, beliefs=beliefs
       ).average_policy
 
-    policies = []
-    for leaves, trees, which in params:
-      tree, axis = _rows(trees, which)
-      policies.append(jax.vmap(solve_one, (axis, 0))(tree, beliefs[leaves]))
-    return policies
+    return [_each(solve_one, trees, which, beliefs[leaves]) for leaves, trees, which in params]
 
 
-def _rows(trees: PublicTree, which) -> tuple[PublicTree, int | None]:
-  """Returns a group's subgames, and their axis for `jax.vmap` if each leaf has its own."""
-  if which is None:
-    return trees, None
-  return take(trees, which), 0
+def _each(function: Any, trees: PublicTree, which: Any, *rows: jax.Array) -> jax.Array:
+  """Applies a function of a subgame to that of each leaf of a group, and to the leaf's rows."""
+  own = which is not None  # else all leaves have one subgame
+  trees = take(trees, which) if own else trees
+  return jax.vmap(function, (0 if own else None, *[0] * len(rows)))(trees, *rows)
+
+
+def _unique(subgames: list[PublicTree]) -> tuple[list[PublicTree], np.ndarray]:
+  """Returns the different ones, and the place of each among them."""
+  unique = {id(x): x for x in subgames}
+  place = dict(zip(unique, range(len(unique))))
+  return list(unique.values()), np.array([place[id(x)] for x in subgames])
 
 
 class ExactLeafValues:
@@ -97,22 +99,15 @@ class ExactLeafValues:
     validation.check_unstacked(tree)
     check_tree_of(self.game, tree)
     subgames = self._subgames(tree.state, tree.possible, tree.leaf_nodes, tree.dtype)
-    members: dict[Any, list[int]] = {}
-    for i, subgame in enumerate(subgames):
-      # Arrays that only some games need are None in others, which must agree as well.
-      members.setdefault(jax.tree.structure(subgame), []).append(i)
-    groups = []
-    for rows in members.values():
-      unique = list({id(subgames[i]): subgames[i] for i in rows}.values())
-      place = {id(subgame): k for k, subgame in enumerate(unique)}
-      shared = len(unique) == 1
-      groups.append(
-        LeafGroup(
-          leaves=np.array(rows),
-          trees=unique[0] if shared else stack_trees(unique),
-          which=None if shared else np.array([place[id(subgames[i])] for i in rows]),
-        )
-      )
+    # Arrays that only some games need are None in others, which must agree as well.
+    kinds, groups = [jax.tree.structure(x) for x in subgames], []
+    for kind in dict.fromkeys(kinds):
+      leaves = [i for i, own in enumerate(kinds) if own == kind]
+      unique, which = _unique([subgames[i] for i in leaves])
+      group = LeafGroup(np.array(leaves), unique[0], None)
+      if len(unique) > 1:
+        group = group._replace(trees=stack_trees(unique), which=which)
+      groups.append(group)
     return self._function, tuple(groups)
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
@@ -128,19 +123,15 @@ class ExactLeafValues:
         "stacked trees must be concrete for exact_leaf_values"
       )
     check_tree_of(self.game, trees)
-    stack: dict[int, PublicTree] = {}
-    rows = []
+    real = np.asarray(trees.leaf_actor) != PADDING
+    subgames: list[PublicTree] = []
     for b, leaves in enumerate(np.asarray(trees.leaf_nodes)):
-      real = np.flatnonzero(np.asarray(trees.leaf_actor)[b] != PADDING)
       possible = None if trees.possible is None else trees.possible[b]
-      subgames = self._subgames(trees.state[b], possible, leaves[real], trees.dtype)
-      row = np.zeros(len(leaves), np.int32)  # padding may ask about any subgame
-      for leaf, subgame in zip(real, subgames):
-        stack.setdefault(id(subgame), subgame)
-        row[leaf] = list(stack).index(id(subgame))
-      rows.append(row)
-    function = dataclasses.replace(self._function, stacked=True)
-    return function, stack_trees(list(stack.values())), np.stack(rows)
+      subgames += self._subgames(trees.state[b], possible, leaves[real[b]], trees.dtype)
+    unique, which = _unique(subgames)
+    rows = np.zeros(real.shape, np.int32)  # padding may ask about any subgame
+    rows[real] = which
+    return dataclasses.replace(self._function, stacked=True), stack_trees(unique), rows
 
   def _subgames(self, state, possible, leaves, dtype) -> list[PublicTree]:
     """Returns the subgame below each of `leaves`; equal ones are the same object."""

@@ -148,8 +148,8 @@ def solve(
   if isinstance(tree, Lines):
     lock = validation.check_lines_alone(tree, leaf_values, *given)
     if boards is None:
-      rows = (tree, Given(lock=lock, start=begun), None)
-      return _find(rows, None, None, algorithm, number, target, None, progress, done=done)
+      rows, others = (tree, Given(lock=lock, start=begun), None), (None, None, target, number)
+      return _find(rows, others, algorithm, None, progress=progress, done=done)
     if int(number) % 2:
       raise ValueError(f"num_iterations={number} of lines of several rounds must be even")
     boards = at_horizon(boards, int(number) // 2)
@@ -165,7 +165,8 @@ def solve(
   arrays = _as_given(tree, *given)
   if not tuning.on_cpu():
     tree = dataclasses.replace(tree, structure=gathered(tree.structure))
-  return _find((tree, arrays, None), None, params, algorithm, number, target, function, progress)
+  others = None, params, target, number
+  return _find((tree, arrays, None), others, algorithm, function, progress=progress)
 
 
 def _check_start(
@@ -246,18 +247,17 @@ def solve_batch(
   rows, shared = (game if stacked else None, arrays, own), None if stacked else game
   size, how = len(jax.tree.leaves(rows)[0]), (algorithm, function, batch_size)
   others = shared, params, target, number
-
-  def find(rows: Any) -> Solution:
-    return _find_pieces(rows, others, *how)
-
   if (layout := layout_of_rows(rows)) is not None:
     return _on_layout(rows, others, layout, *how)
   if not validation.is_concrete(rows, params, number):
-    return find(rows)
+    return _find(rows, others, *how)
   if not tuning.on_cpu():
     return _share(rows, others, *how)
   shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
   key = (shapes, algorithm, number % 2 and number, target is None, function, batch_size)
+  find = functools.partial(
+    _find, others=others, algorithm=algorithm, leaf_values=function, most=batch_size
+  )
   return map_over_cores(find, rows, most=-(-size // batch_size), key=key)
 
 
@@ -279,10 +279,13 @@ def _table_bytes(tree: PublicTree | Lines) -> int:
 # Programs. A row is a game (None where all share one), its arguments, and params of its own.
 
 
-def _find(
-  rows, shared, params, algorithm, number, target, leaf_values, progress=None, piece=None, done=0
-) -> Solution:
-  """Solves one row, or rows `[B]`, `piece` side by side, where their arrays are laid out."""
+def _find(rows, others, algorithm, leaf_values, most=None, progress=None, done=0) -> Solution:
+  """Solves one row, or rows `[B]`, `most` side by side at most, where their arrays are laid out."""
+  (shared, params, target, number), piece = others, None
+  if most is not None:
+    # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
+    size = len(jax.tree.leaves(rows)[0])
+    piece = -(-size // -(-size // most))
   with on_mesh_of(rows, shared, params):
     game = rows[0] if shared is None else shared
     work = work_of_solving(game, leaf_values, rows[1:], params, number)
@@ -312,20 +315,11 @@ def _find(
     return found._replace(sums=(state.regret, state.average))
 
 
-def _find_pieces(rows, others, algorithm, leaf_values, most) -> Solution:
-  """Solves rows `[B]`, `most` side by side at most."""
-  shared, params, target, number = others
-  # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
-  size = len(jax.tree.leaves(rows)[0])
-  piece = -(-size // -(-size // most))
-  return _find(rows, shared, params, algorithm, number, target, leaf_values, piece=piece)
-
-
 def _share(rows, others, *how) -> Solution:
   """Solves rows `[B]`, an equal part on each device of this process."""
   size, devices = len(jax.tree.leaves(rows)[0]), jax.local_devices()
   if len(devices) == 1 or size == 1:
-    return _find_pieces(rows, others, *how)
+    return _find(rows, others, *how)
   mesh = Mesh(np.array(devices[:size]), ("rows",))
   # The last part is filled up with the last row.
   places = np.minimum(np.arange(-(-size // mesh.size) * mesh.size), size - 1)
@@ -343,7 +337,7 @@ def _on_layout(rows, others, layout: NamedSharding, *how) -> Solution:
 @functools.partial(jax.jit, static_argnums=range(2, 7))
 def _find_on_mesh(rows, others, layout, number, *how) -> Solution:
   def find(rows, others):
-    return _find_pieces(rows, others if number is None else (*others, number), *how)
+    return _find(rows, others if number is None else (*others, number), *how)
 
   mesh, own, same = layout.mesh, layout.spec, PartitionSpec()
   if AxisType.Explicit in mesh.axis_types:

@@ -1,6 +1,7 @@
 """CFR on a spot of hold'em, the last round a few boards at a time, on a mesh's devices."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +15,7 @@ from games.arrays import check_fields
 from games.poker.lines.lines import LineLevel, Lines
 from solvers import loop, tuning
 from solvers.algorithms.cfr import CFR, CFRState, replace_player
-from solvers.algorithms.regret_rules import Exponent, Siblings, decay
+from solvers.algorithms.regret_rules import Siblings, decay
 from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.parts import (
@@ -61,10 +62,6 @@ class ByBoards:
   alternating = True
   primed = ()
 
-  @property
-  def averaging(self) -> Exponent:
-    return self.cfr.averaging
-
   def init(self, problem: PartedProblem, policy: Levels | None = None) -> BoardsState:
     assert policy is None, "it begins from the uniform policy"
     top = self.cfr.init(problem.top)
@@ -81,12 +78,11 @@ class ByBoards:
   ) -> tuple[BoardsState, Any]:
     other = 1 - player
     k = self._count(state, player) + 1
-    factor = decay(self._count(state, other), self.averaging)
+    factor = decay(self._count(state, other), self.cfr.averaging)
     arrivals = problem.arrivals(state.top.reach[other])
-    regrets, averages, collected = [], [], []
-    for number, part in enumerate(problem.parts):
 
-      def visit(i, carry, part=part, number=number):
+    def learn_part(number: int, part: Part) -> Any:
+      def visit(i, carry):
         own, counted, found = carry
         before = at(own, i), at(state.regret[other][number], i), at(counted, i)
 
@@ -108,18 +104,25 @@ class ByBoards:
       shape = (*part.belief[player].shape, problem.num_rows)
       start = state.regret[player][number], state.average[other][number]
       empty = jnp.zeros(shape, part.belief[0].dtype)
-      own, counted, found = self.visit_chunks(part, number, state, player, visit, (*start, empty))
-      regrets.append(own)
-      averages.append(counted)
-      collected.append(found)
-    leaves = problem.collect(_gather(collected), player)
+      return self.visit_chunks(part, number, state, player, visit, (*start, empty))
+
+    learned = itertools.starmap(learn_part, enumerate(problem.parts))
+    regrets, averages, collected = zip(*learned)
+    leaves = problem.collect(collected, player)
     top, sweep = self.cfr.update_weighed(problem.top, state.top, leaves, player)
     state = state._replace(
       top=top,
-      regret=replace_player(state.regret, player, tuple(regrets)),
-      average=replace_player(state.average, other, tuple(averages)),
+      regret=replace_player(state.regret, player, regrets),
+      average=replace_player(state.average, other, averages),
     )
     return state, sweep
+
+  def go_on(
+    self, problem: PartedProblem, state: BoardsState, number: Any
+  ) -> tuple[BoardsState, jax.Array]:
+    """Returns the state after a number of iterations, and the exploitability then."""
+    state = loop.run(problem, self, None, number, state=state).state
+    return state, self.exploitability(problem, state)
 
   def resume(self, problem: PartedProblem, sums: Any, number: Any) -> BoardsState:
     """Returns the state after some updates of each player, with sums of `top` and of parts."""
@@ -133,7 +136,6 @@ class ByBoards:
     self, part: Part, number: int, state: BoardsState, player: int, visit: Any, carry: Any
   ) -> Any:
     """Visits all chunks of a part; `visit` takes a chunk's index and what is carried along."""
-    del number, state, player
     return lax.fori_loop(0, part.num_chunks, visit, carry)
 
   def _count(self, state: BoardsState, player: int) -> jax.Array:
@@ -182,14 +184,13 @@ class ByBoards:
     """Returns the sum of both players' payoffs, each against the other's average policy."""
     reach = problem.top.both_reach(policy)
     newest = problem.arrivals(state.top.reach[1])
-    worth = []
-    for player in (0, 1):
+
+    def worth(player: int) -> jax.Array:
       other = 1 - player
       arrivals = problem.arrivals(reach[other])
-      collected = []
-      for number, part in enumerate(problem.parts):
 
-        def visit(i, part=part, number=number, player=player, other=other, arrivals=arrivals):
+      def of_part(number: int, part: Part) -> jax.Array:
+        def visit(i):
           chunk = problem.chunk(part, i)
           levels = {
             p: self._average_chunk(
@@ -202,12 +203,15 @@ class ByBoards:
           own = None if best else levels[player]
           return chunk.values_up(own, below, None, player).nodes[0].T
 
-        collected.append(lax.map(visit, jnp.arange(part.num_chunks)))
-      leaves = problem.collect(_gather(collected), player)
+        return lax.map(visit, jnp.arange(part.num_chunks))
+
+      collected = list(itertools.starmap(of_part, enumerate(problem.parts)))
+      leaves = problem.collect(collected, player)
       own = None if best else policy
       root = problem.top.values_up(own, reach[other], leaves, player).root
-      worth.append(problem.top.worth(root, player))
-    return worth[0] + worth[1]
+      return problem.top.worth(root, player)
+
+    return worth(0) + worth(1)
 
   def _average_chunk(
     self,
@@ -226,25 +230,26 @@ class ByBoards:
       now = self._state(chunk, {1: _unpack(at(state.regret[1][number], i))}, state)
       start = problem.deal(part, i, newest_arrivals, 1)
       newest = _moved(chunk, chunk.own_reach(now.policy, 1, start), 1)
-      factor = decay(self._count(state, 1), self.averaging)
+      factor = decay(self._count(state, 1), self.cfr.averaging)
       rows = tuple(x * factor + y for x, y in zip(rows, newest, strict=True))
     policy = list(chunk.uniform_policy())
     for index, row in zip(_levels(problem.levels, player), rows, strict=True):
       policy[index] = chunk.normalise_rows(index, player, row, free=False)
     return tuple(policy)
 
-  def average_policy(self, problem: PartedProblem, state: BoardsState) -> Any:
+  def read(self, problem: PartedProblem, average: Any, state: BoardsState) -> Any:
     """Returns the average policy: levels of `top`, and of each player part by part `[K, n, W]`."""
+    # The averages are apart from the rest of the state, so that they give way to the policy.
     found: Any = tuple(
-      tuple(self._average_part(problem, state, number, player) for number in range(len(own)))
-      for player, own in enumerate(state.average)
+      tuple(self._average_part(problem, state, x, number, player) for number, x in enumerate(own))
+      for player, own in enumerate(average)
     )
     return self.cfr.average_policy(problem.top, state.top), found
 
   def _average_part(
-    self, problem: PartedProblem, state: BoardsState, number: int, player: int
+    self, problem: PartedProblem, state: BoardsState, average: Tables, number: int, player: int
   ) -> Tables:
-    part, average = problem.parts[number], state.average[player][number]
+    part = problem.parts[number]
     k, newest = self._count(state, 0), problem.arrivals(state.top.reach[1])
 
     def visit(i, tables):
@@ -266,14 +271,14 @@ class ByBoards:
     sizes = [problem.levels[i].size for i in _levels(problem.levels, player)]
     if not halves:
       return tuple(jnp.zeros((chunks, size, width), dtype) for size in sizes)
-    boards = part.num_boards
+    boards = part.group.boards
     return tuple(half_zeros((chunks, size, boards, width // boards), dtype) for size in sizes)
 
   def _pack(self, part: Part, tables: Any) -> Any:
     """Returns tables `[n, W]` as they are kept: in 16 bits with a scale for each line and board."""
     if self.tables is None:
       return tables
-    size = part.num_boards
+    size = part.group.boards
     return jax.tree.map(lambda x: to_half(x.reshape(*x.shape[:-1], size, -1)), tables)
 
 
@@ -282,11 +287,6 @@ def _unpack(tables: Any) -> Any:
     return from_half(x).reshape(*x.numbers.shape[:-2], -1) if is_half(x) else x
 
   return jax.tree.map(rows, tables, is_leaf=is_half)
-
-
-def _gather(values: list[jax.Array]) -> list[jax.Array]:
-  """Returns the values of all devices' chunks, `[K, W, n]` for each part."""
-  return [lax.all_gather(own, AXIS, tiled=True) for own in values]
 
 
 def _levels(levels: Sequence[LineLevel], player: int) -> list[int]:
@@ -351,15 +351,16 @@ def boards_on(
   problem = _part_boards(lines, mesh.size, lock)
   shardings = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.device_put(problem, shardings)
-  cut = len(problem.top.lines.levels)
+  how, cut = (problem, algorithm, mesh), len(problem.top.lines.levels)
+  begun: tuple[Any, ...] = ("init",)
   if start is not None:
     sums = tuple((x[:cut], split_parts(problem, x[cut + 1 :])) for x in start[0])
-    start = sums, start[1]
-  state = _begin[work](problem, algorithm, mesh, start)._replace(key=key)
+    begun = "resume", sums, start[1]
+  state = _begin[work](*how, *begun)._replace(key=key)
 
   def run(number: int) -> jax.Array:
     nonlocal state
-    state, gap = _run[work](problem, algorithm, mesh, number, state)
+    state, gap = _run[work](*how, "go_on", state, number)
     return gap
 
   def read() -> Any:
@@ -369,7 +370,7 @@ def boards_on(
     whole = resumes(algorithm.cfr)
     # Before they give way to the policy.
     counted = _halved(problem, state.top.average, average) if whole else None
-    top, below = programs[work](problem, algorithm, mesh, average, state)
+    top, below = programs[work](*how, "read", average, state)
     rows = join_parts(problem, below)
     del average, below
     width = lines.streets[-1].width(0)
@@ -382,41 +383,29 @@ def boards_on(
   return run, read
 
 
-def _on_mesh(function: Callable, mesh: Mesh, problem: Any, specs: Any, results: Any) -> Callable:
-  """Returns `function(problem, ...)` run on every device with its share of the boards."""
+# How arguments beside the problem are laid out, and results, of methods that run on every device.
+_LAYOUTS: dict[str, Any] = {
+  "init": ((), _STATE),
+  "resume": ((((_EVERYWHERE, _SHARED),) * 2, _EVERYWHERE), _STATE),  # `sums` of `top` and of parts
+  "go_on": ((_STATE, _EVERYWHERE), (_STATE, _EVERYWHERE)),
+  "read": ((_SHARED, _STATE), (_EVERYWHERE, _SHARED)),
+}
+
+
+def _on_mesh(problem, algorithm, mesh, name, *arguments):
+  """Calls a method of the algorithm on every device with its share of the boards."""
+  specs, results = _LAYOUTS[name]
+  specs = layout(problem), *specs
   # What all devices compute from what was gathered is alike, which the checker cannot see.
-  return jax.shard_map(
-    function, mesh=mesh, in_specs=(layout(problem), *specs), out_specs=results, check_vma=False
+  call = jax.shard_map(
+    getattr(algorithm, name), mesh=mesh, in_specs=specs, out_specs=results, check_vma=False
   )
+  return call(problem, *arguments)
 
 
-def _begin_boards(problem, algorithm, mesh, start):
-  if start is None:
-    return _on_mesh(algorithm.init, mesh, problem, (), _STATE)(problem)
-  specs = ((_EVERYWHERE, _SHARED),) * 2, _EVERYWHERE  # sums of the rounds before, and of parts
-  return _on_mesh(algorithm.resume, mesh, problem, specs, _STATE)(problem, *start)
-
-
-def _run_boards(problem, algorithm, mesh, number, state):
-  def go_on(problem, number, state):
-    state = loop.run(problem, algorithm, None, number, state=state).state
-    return state, algorithm.exploitability(problem, state)
-
-  specs, results = (_EVERYWHERE, _STATE), (_STATE, _EVERYWHERE)
-  return _on_mesh(go_on, mesh, problem, specs, results)(problem, number, state)
-
-
-def _read_boards(problem, algorithm, mesh, average, state):
-  def read(problem, average, state):
-    return algorithm.average_policy(problem, state._replace(average=average))
-
-  specs, results = (_SHARED, _STATE), (_EVERYWHERE, _SHARED)
-  return _on_mesh(read, mesh, problem, specs, results)(problem, average, state)
-
-
-_static: Any = {"static_argnames": ("algorithm", "mesh")}
+_static: Any = {"static_argnames": ("algorithm", "mesh", "name")}
 _part_boards = Programs(make_parted_problem, static_argnames="shares")
-_begin = Programs(_begin_boards, **_static)
-_run = Programs(_run_boards, donate_argnames="state", **_static)
-_read = Programs(_read_boards, donate_argnames="average", **_static)
-_read_packed = Programs(_read_boards, **_static)
+_begin = Programs(_on_mesh, **_static)
+_run = Programs(_on_mesh, donate_argnums=4, **_static)
+_read = Programs(_on_mesh, donate_argnums=4, **_static)
+_read_packed = Programs(_on_mesh, **_static)

@@ -146,13 +146,10 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
     raise ValueError(f"{name} holds {least.min():g}; probabilities must be >= 0")
   sums = sum_choices(tree, values)
   off = np.abs(sums - 1)
-  wrong = (off.max(axis=1) > most) & (kind < CHANCE)
-  if not wrong.any():
-    return
-  moves_somewhere = sum_choices(tree, np.ones_like(values)) > 0
-  found = np.argwhere((off > most) & wrong[:, None] & moves_somewhere)
-  if len(found):
-    node, infostate = found[0].tolist()
+  wrong = (off > most) & (kind < CHANCE)[:, None]
+  if wrong.any():  # an infostate without a move is not asked for any
+    wrong &= sum_choices(tree, np.ones_like(values)) > 0
+  for node, infostate in np.argwhere(wrong).tolist():
     raise ValueError(
       f"{name} is not a distribution: at node {node}, infostate {infostate}, it sums to "
       f"{sums[node, infostate]:g}, not one"
@@ -172,9 +169,8 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
     if policy is None:
       raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
     locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
-    if np.shape(locked) == shape[:1]:
-      locked = locked[:, None] * np.ones(shape[1], bool)
-    check_shape("locked", locked, shape, "(N, H), or (N,)")
+    if np.shape(locked) != shape[:1]:
+      check_shape("locked", locked, shape, "(N, H), or (N,)")
     if is_concrete(locked) and not np.isin(locked, (0, 1)).all():
       raise ValueError("locked must hold true and false; solvers.lock makes bounds of frequencies")
   lock = make_lock(locked, policy, tree.dtype)
@@ -355,9 +351,11 @@ def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) ->
       )
   if held and is_concrete(*locked):
     _check_shares_of_lines(lines, locked)
-  others = (leaf_values, beliefs, policy, None if held else locked, rest)
-  names = ("leaf_values", "beliefs", "initial_policy", "locked", "alternatives")
-  for name in [x for x, value in zip(names, others, strict=True) if value is not None]:
+  others = {
+    "leaf_values": leaf_values, "beliefs": beliefs, "initial_policy": policy,
+    "locked": None if held else locked, "alternatives": rest,
+  }  # fmt: skip
+  for name in [x for x, value in others.items() if value is not None]:
     raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
   return locked
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 import games
-
-MARGIN = 1e-5  # regrets nearer to zero than this may be rounding
+from tests import sequence_form
 
 
 class Step(NamedTuple):
@@ -18,7 +17,6 @@ class Step(NamedTuple):
   policy: dict  # the current one
   average: dict
   root_values: np.ndarray  # [2, H] means over the updates so far
-  decided: set  # infosets of this update whose policy rounding cannot turn around
 
 
 @dataclasses.dataclass
@@ -90,7 +88,7 @@ class Referee:
 
   def __init__(self, game, root=(), beliefs=None):
     assert beliefs is not None or not root, "a root that is not the start needs beliefs"
-    self.h = game.num_infostates
+    self.game, self.h = game, game.num_infostates
     self.beliefs = np.asarray(game.prior() if beliefs is None else beliefs, float).tolist()
     self.root = enumerate_public(game)
     allowed = self._start_hands(game)
@@ -235,6 +233,35 @@ class Referee:
   def exploitability(self, policy):
     return sum(self.best_response_value(policy, p) for p in (0, 1)) / 2
 
+  def equilibrium_value(self, locked=()):
+    """Returns what player 0 expects in equilibrium.
+
+    `locked` gives infosets a mix of moves, and its share: how often it takes the place of a choice.
+    """
+
+    def look(state):
+      if isinstance(state, list):
+        return state
+      node, hands, *free = state
+      if node.actor == games.TERMINAL:
+        return node.payoffs[hands[0]][hands[1]]
+      below = defaultdict(list)
+      for action, child in node.children.items():
+        for new, nature in next_hands(node, child, hands):
+          move = (action, new[node.actor]) if node.actor < 2 else None
+          below[move].append((nature, (child, new)))
+      if node.actor == games.CHANCE:
+        return below[None]
+      infoset = node.actor, node.history, hands[node.actor]
+      if infoset in locked and not free:
+        share, mix = locked[infoset]
+        held = [(share * often, below[move]) for move, often in mix.items()]
+        return [*held, (1 - share, (node, hands, "free"))]
+      return node.actor, infoset, [below[move] for move in self.infosets[infoset]]
+
+    start = [(p, (self.root, hands)) for hands, p in self.joint().items() if p > 0]
+    return sequence_form.game_value(start, look)
+
   # CFR.
 
   def own_reach(self, policy, player):
@@ -255,44 +282,56 @@ class Referee:
       walk(self.root, own, 1.0)
     return reach
 
-  def cfr(self, num_iterations, *, linear, follow=None):
-    """Yields a `Step` after each player's update, player 0 first."""
+  def regrets_of(self, policy, player):
+    """Returns each infoset's instantaneous regrets under `policy`, and root values."""
+    regrets = {i: dict.fromkeys(m, 0.0) for i, m in self.infosets.items() if i[0] == player}
+    return regrets, self.root_values(policy, player, regrets)
+
+  def cfr(self, num_iterations, *, linear, start=None):
+    """Yields a `Step` at first and after each player's update, player 0 first.
+
+    `start` is a policy, how many iterations it stands for, and instantaneous regrets of each.
+    """
     power = 1 if linear else 0
-    policy = self.uniform()
-    reach = [self.own_reach(policy, p) for p in (0, 1)]
-    total_regret = {i: dict.fromkeys(moves, 0.0) for i, moves in self.infosets.items()}
-    total_policy = {
-      i: {m: reach[i[0]][i] * policy[i][m] for m in moves} for i, moves in self.infosets.items()
-    }
+    total_policy = {i: dict.fromkeys(moves, 0.0) for i, moves in self.infosets.items()}
+    start, done, regrets = start or (self.uniform(), 0, total_policy)
+
+    def count(played, player, weight):
+      reach = self.own_reach(played, player)
+      for infoset, moves in total_policy.items():
+        for move in moves if infoset[0] == player else ():
+          moves[move] += weight * reach[infoset] * played[infoset][move]
+
+    def step():
+      total = {i: sum(moves.values()) for i, moves in total_policy.items()}
+      average = {i: {m: x / total[i] for m, x in mv.items()} for i, mv in total_policy.items()}
+      return Step(policy, average, values / np.maximum(weights, 1)[:, None])
+
+    known = sum(k**power for k in range(1, done + 1))
+    total_regret = {i: {m: known * r for m, r in moves.items()} for i, moves in regrets.items()}
+    policy = {infoset: matched(sums) for infoset, sums in total_regret.items()}
+    for player in (0, 1):
+      count(start, player, known)
+      count(policy, player, (done + 1) ** power)
     values, weights = np.zeros((2, self.h)), np.zeros(2)
+    yield step()
     for t in range(num_iterations):
-      player, k = t % 2, t // 2 + 1
-      regrets = {i: dict.fromkeys(m, 0.0) for i, m in self.infosets.items() if i[0] == player}
-      root = self.root_values(policy, player, regrets)
-      matched, decided = dict(policy), set()
+      player, k = t % 2, done + t // 2 + 1
+      regrets, root = self.regrets_of(policy, player)
       for infoset, instantaneous in regrets.items():
         for move, regret in instantaneous.items():
           total_regret[infoset][move] += k**power * regret
-        # Up to the factor k the sums are those that the convention keeps scaled down.
-        scaled = {m: r / k**power for m, r in total_regret[infoset].items()}
-        norm = sum(max(r, 0.0) for r in scaled.values())
-        matched[infoset] = {
-          m: max(r, 0.0) / norm if norm > 0 else 1 / len(scaled) for m, r in scaled.items()
-        }
-        if max(scaled.values()) > MARGIN or max(scaled.values()) < -MARGIN:
-          decided.add(infoset)
-      policy = matched if follow is None else {**policy, **{i: follow[t][i] for i in regrets}}
-      own = self.own_reach(policy, player)
-      for infoset in regrets:
-        for move, probability in policy[infoset].items():
-          total_policy[infoset][move] += (k + 1) ** power * own[infoset] * probability
+      policy = policy | {infoset: matched(total_regret[infoset]) for infoset in regrets}
+      count(policy, player, (k + 1) ** power)
       values[player] += k**power * np.array(root)
       weights[player] += k**power
-      average = {
-        i: {m: x / sum(moves.values()) for m, x in moves.items()}
-        for i, moves in total_policy.items()
-      }
-      yield Step(matched, average, values / np.maximum(weights, 1)[:, None], decided)
+      yield step()
+
+
+def matched(sums):
+  """Returns the policy that sums of regret by move match."""
+  norm = sum(max(r, 0.0) for r in sums.values())
+  return {m: max(r, 0.0) / norm if norm > 0 else 1 / len(sums) for m, r in sums.items()}
 
 
 def tree_edges(tree, root=()):

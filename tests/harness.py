@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 
 import games
 from solvers import loop
@@ -33,7 +32,8 @@ def slow(cases, *chosen):
   """Returns `cases` for `pytest.mark.parametrize`, those that are `chosen` as slow tests."""
   missing = set(chosen) - set(cases)
   assert not missing, missing
-  return [pytest.param(x, marks=pytest.mark.slow) if x in chosen else x for x in cases]
+  rows = [(x, x if isinstance(x, tuple) else (x,)) for x in cases]
+  return [pytest.param(*row, marks=[pytest.mark.slow] * (x in chosen)) for x, row in rows]
 
 
 def make_case(name):
@@ -73,39 +73,29 @@ def root_possible(tree):
 fast_to_compile = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
-@functools.partial(fast_to_compile, static_argnames=("algorithm", "leaf_values"))
-def run(tree, beliefs, num_updates, averaging=None, params=None, *, algorithm, leaf_values=None):
-  """Runs `algorithm` for `num_updates`, player 0 first, as `solve` does."""
-  tree = jax.tree.map(jnp.asarray, tree)
+@functools.partial(fast_to_compile, static_argnames="algorithm")
+def run(tree, beliefs, num_iterations, averaging=None, *, algorithm):
+  """Solves for an even number of iterations; an exponent of averages may be traced."""
   if averaging is not None:
     algorithm = dataclasses.replace(algorithm, averaging=averaging)
-  problem = make_problem(tree, beliefs)
-  state = algorithm.init(problem)
+  problem = make_problem(jax.tree.map(jnp.asarray, tree), beliefs)
+  return _figures(problem, algorithm, loop.run(problem, algorithm, None, num_iterations).state)
 
-  def update(state, player):
-    values = None
-    if tree.depth_limited:
-      values = leaf_values(params, algorithm.leaf_query(problem, state, player))
-    return algorithm.update(problem, state, values, player)[0]
 
-  updates = [functools.partial(update, player=player) for player in (0, 1)]
-  state = lax.fori_loop(0, num_updates, lambda t, s: lax.cond(t % 2 == 0, *updates, s), state)
-  return (
-    join_levels(algorithm.current_policy(problem, state)),
-    join_levels(algorithm.average_policy(problem, state)),
-    algorithm.root_values(problem, state),
-  )
+def _figures(problem, algorithm, state):
+  """Returns the current and the average policy, `[N, H]` each, and root values."""
+  policies = algorithm.current_policy(problem, state), algorithm.average_policy(problem, state)
+  return *map(join_levels, policies), algorithm.root_values(problem, state)
 
 
 @functools.partial(fast_to_compile, static_argnames=("pairs", "algorithm", "leaf_values"))
 def iterates(tree, beliefs, params, policy=None, *, pairs, algorithm, leaf_values):
-  """Returns current and average policies `[pairs, N, H]` before each pair of updates."""
-  tree = jax.tree.map(jnp.asarray, tree)
-  problem = make_problem(tree, beliefs)
+  """Returns policies, averages and root values `[pairs, ...]` before each pair of updates."""
+  problem = make_problem(jax.tree.map(jnp.asarray, tree), beliefs)
+  shapes = [(size, tree.num_infostates) for size in (tree.num_nodes, tree.num_nodes, 2)]
 
   def observe(j, problem, state, seen):
-    policies = algorithm.current_policy(problem, state), algorithm.average_policy(problem, state)
-    return tuple(x.at[j].set(join_levels(y)) for x, y in zip(seen, policies))
+    return tuple(x.at[j].set(y) for x, y in zip(seen, _figures(problem, algorithm, state)))
 
   return loop.run(
     problem,
@@ -114,5 +104,5 @@ def iterates(tree, beliefs, params, policy=None, *, pairs, algorithm, leaf_value
     2 * pairs,
     policy=None if policy is None else split_levels(tree, policy),
     observe=observe,
-    carry=(jnp.zeros((pairs, tree.num_nodes, tree.num_infostates), tree.dtype),) * 2,
+    carry=tuple(jnp.zeros((pairs, *shape), tree.dtype) for shape in shapes),
   ).carry

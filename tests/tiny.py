@@ -21,7 +21,7 @@ from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.loop import TrainState
 from rebel_jax.training.setup import make_setup, make_targets
-from rebel_jax.training.targets.target import init_params
+from rebel_jax.training.targets import init_params
 
 # Kuhn poker, 8 steps in 4 chunks, an evaluation after the second and at the end.
 TINY = Config().replace(

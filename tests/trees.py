@@ -21,6 +21,12 @@ def without_hands(game):
   return twin
 
 
+def possible_of(tree):
+  """Returns which infostates players can have, also where the tree does not say: `[N, P, H]`."""
+  everything = np.ones((tree.num_nodes, 2, tree.num_infostates), bool)
+  return everything if tree.possible is None else np.asarray(tree.possible)
+
+
 def mover(tree):
   """Returns who moved to each node: `[N]`."""
   parent = np.asarray(tree.parent)

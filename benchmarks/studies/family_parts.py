@@ -19,7 +19,7 @@ from solvers.contrib.sampling import MCCFR, solve_sampled
 from solvers.exact_leaf_values import LeafGroup, SolveBelow
 from solvers.search import SearchingAgent, find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
-from solvers.sweeps import Levels, Problem, choose, join_levels, make_problem
+from solvers.sweeps import Levels, Problem, join_levels, make_problem
 from solvers.xla import Programs, work_on_trees
 
 Family = dict[str, Algorithm]
@@ -405,8 +405,7 @@ _policies_by_work = Programs(_policies, static_argnames=("algorithm", "below", "
 
 def _edges(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:
   """Returns the own reach of each edge by the player who moves along it."""
-  rows = zip(range(len(problem.shapes)), *reach)
-  return tuple(choose(problem.moves_at(i, 1), second, first) for i, first, second in rows)
+  return problem.where_moved(reach[0], lambda i, player: reach[player][i], [1])
 
 
 def complete(whole: PublicTree, policy: Array, kept: np.ndarray, num_iterations: int) -> np.ndarray:

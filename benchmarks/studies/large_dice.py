@@ -25,8 +25,8 @@ from rebel_jax.evaluation.evaluator import AverageEvaluator, Evaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from solvers.contrib import local_response
+from solvers.contrib.local_best_response import Strategy
 from solvers.contrib.sampling import MCCFR, WalkedStrategy, make_sampler, solve_sampled
-from solvers.metrics import Strategy
 
 _EXACT = 2**20  # public states of a game that is measured exactly
 _PERIOD = 2**22  # nodes touched, of Linear MCCFR

@@ -98,7 +98,7 @@ class Searcher:
       algorithm: a name as in `train.py`; None for the run's `eval_algorithm`.
       depth: public actions that each search looks ahead; None for the run's.
       average: play the average policy of each search, which is not safe, but what others may be
-        told of the agent (`solvers.metrics.local_best_response`).
+        told of the agent (`solvers.contrib.local_best_response`).
       num_games: how many subgames one compiled call has room for.
       seed: of the stopping iterations.
 

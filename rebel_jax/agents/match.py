@@ -24,7 +24,8 @@ from rebel_jax.agents.dealer import (
 )
 from rebel_jax.evaluation.opponents import HoldemDecision, opponent
 from solvers import validation
-from solvers.metrics import Strategy, check_whole
+from solvers.contrib.local_best_response import Strategy
+from solvers.metrics import check_whole
 
 
 class UniformPlayer(Seat):

@@ -180,21 +180,21 @@ def restore(path: Path, like: "TrainState", mesh: Mesh) -> "TrainState":
   """Reads the state of training, which may have been saved on another number of devices."""
   from rebel_jax.training.loop import redistribute, saved_like, shardings
 
-  about, where = read_about(path), shardings(mesh)
+  about = read_about(path)
   now, then = mesh.devices.size, about["num_devices"]
-  fields = jax.eval_shape(plain, like)
-
-  def laid_out(name: str, part: Any) -> Any:
-    sharding = getattr(where, name)
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), part)
-
+  parts = jax.eval_shape(plain, like) | {"params": like.params}
+  as_now = {
+    name: jax.tree.map(
+      lambda x, at=at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at), parts[name]
+    )
+    for name, at in shardings(mesh)._asdict().items()
+  }
   _check_precision(path, is_double(path), jax.tree.leaves(like.params)[0].dtype == np.float64)
-  params = _read(path, about, "params", laid_out("params", like.params))
-  as_now = {name: laid_out(name, x) for name, x in fields.items()}
+  params = _read(path, about, "params", as_now.pop("params"))
   if now == then:
     fields = _read(path, about, "state", as_now)
   else:
-    fields = redistribute(_read(path, about, "state", saved_like(fields, then)), now)
+    fields = redistribute(_read(path, about, "state", saved_like(as_now, then)), now)
     # Every process holds all of the arrays, and puts their parts where they belong.
     fields = jax.tree.map(
       lambda x, like: jax.make_array_from_callback(
@@ -270,7 +270,7 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
 def abstract_params(config: Config) -> Any:
   """Returns shapes and types of the networks' parameters."""
   from rebel_jax.training.setup import make_targets
-  from rebel_jax.training.targets.target import init_params
+  from rebel_jax.training.targets import init_params
 
   targets = make_targets(config, config.make_game())
   return jax.eval_shape(lambda key: init_params(targets, key), jax.random.key(0))

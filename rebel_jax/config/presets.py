@@ -44,11 +44,6 @@ def _dice(num_dice: int, num_faces: int) -> tuple[tuple[str, int], ...]:
   return (("num_dice", num_dice), ("num_faces", num_faces))
 
 
-def _liars_dice(num_dice: int, num_faces: int, kind: str = "", **settings: Any) -> Config:
-  preset = f"liars_dice_{num_dice}x{num_faces}f{kind}"
-  return _preset({}, preset, "liars_dice", _dice(num_dice, num_faces), **settings)
-
-
 # Player of Games (docs/resolving.md). Of its training on Leduc poker the paper says PoG(100, 1) and
 # no more; the rest is ours.
 _GROWING: dict[str, Any] = MUON | {
@@ -198,30 +193,26 @@ DEEP = (
 _EPOCH = 25_600
 
 
-def _paper(num_dice: int, num_faces: int) -> Config:
-  return _liars_dice(
-    num_dice,
-    num_faces,
-    "_paper",
-    depth=2,
-    algorithm="linear_cfr",
-    iterations=1_024,
-    level_values=False,
-    share_start=False,
-    lanes=64,
-    rows_fraction=0.5,
-    hidden_layers=2,
-    width=256,
-    activation="gelu",
-    learning_rate=3e-4,
-    halve_every=400 * _EPOCH // 512,
-    batch_size=512,
-    uses_per_example=4.0,
-    buffer_size=256 * _EPOCH,
-    examples=1_000 * _EPOCH // 4,
-    report_every=2,
-    evaluate_every=10 * _EPOCH,
-  )
+_PAPER: dict[str, Any] = {
+  "depth": 2,
+  "algorithm": "linear_cfr",
+  "iterations": 1_024,
+  "level_values": False,
+  "share_start": False,
+  "lanes": 64,
+  "rows_fraction": 0.5,
+  "hidden_layers": 2,
+  "width": 256,
+  "activation": "gelu",
+  "learning_rate": 3e-4,
+  "halve_every": 400 * _EPOCH // 512,
+  "batch_size": 512,
+  "uses_per_example": 4.0,
+  "buffer_size": 256 * _EPOCH,
+  "examples": 1_000 * _EPOCH // 4,
+  "report_every": 2,
+  "evaluate_every": 10 * _EPOCH,
+}
 
 
 # Found by measuring, see docs/results/training.md: short searches whose start is shared, and whose
@@ -262,6 +253,7 @@ _LARGER: dict[str, Any] = _RECIPE | {
   "iterations": 128,
   "late_iterations": 512,
   "uses_per_example": 12.0,
+  "evaluate_every": 800_000,
   "eval_playthroughs": 16,
 }
 
@@ -386,8 +378,6 @@ _HUNL_SMALL = Config().replace(
   final_iterations=64,
 )
 
-# The same with two rounds.
-_FLOP_HOLDEM = _HUNL_SMALL.replace(preset="flop_holdem", game="flop_holdem")
 # Whole hold'em by appendices C to E: stacks of 5,000 to 25,000 chips, blinds of 50 and 100, sizes
 # moved by up to a tenth of the pot; value and policy networks of six layers of 1,536 with GELU and
 # LayerNorm, Adam at 3e-4 halved every 800 epochs of 2,560,000 examples in batches of 1,024, 1,750
@@ -409,10 +399,11 @@ _HUNL_PAPER = _TEH_PAPER.replace(
 )
 
 _ALL = (
-  _liars_dice(
-    1,
-    4,
-    **_RECIPE,
+  _preset(
+    _RECIPE,
+    "liars_dice_1x4f",
+    "liars_dice",
+    _dice(1, 4),
     # With 600,000 it is hardly better, and these a machine of little more than half the speed makes
     # in its time, too.
     examples=400_000,
@@ -420,14 +411,18 @@ _ALL = (
     max_seconds=300.0,
     final_playthroughs=256,  # with 64 the measure scatters by more than runs differ
   ),
-  _liars_dice(1, 5, **_LARGER, examples=2_200_000, evaluate_every=800_000),
+  _preset(_LARGER, "liars_dice_1x5f", "liars_dice", _dice(1, 5), examples=2_200_000),
   # Two more layers learn more of the same examples, which shows in the agent if it searches well.
-  _liars_dice(1, 6, **_LARGER | {"hidden_layers": 6}, examples=2_000_000, evaluate_every=800_000),
-  _liars_dice(2, 3, **_LARGER | {"hidden_layers": 6}, examples=2_400_000, evaluate_every=800_000),
-  _paper(1, 4),
-  _paper(1, 5),
-  _paper(1, 6),
-  _paper(2, 3),
+  _preset(
+    _LARGER, "liars_dice_1x6f", "liars_dice", _dice(1, 6), hidden_layers=6, examples=2_000_000
+  ),
+  _preset(
+    _LARGER, "liars_dice_2x3f", "liars_dice", _dice(2, 3), hidden_layers=6, examples=2_400_000
+  ),
+  *(
+    _preset(_PAPER, f"liars_dice_{dice}x{faces}f_paper", "liars_dice", _dice(dice, faces))
+    for dice, faces in ((1, 4), (1, 5), (1, 6), (2, 3))
+  ),
   _preset(
     _SMALL,
     "kuhn_poker",
@@ -470,7 +465,8 @@ _ALL = (
   ),
   _TEH_PAPER,
   _SMALL_HOLDEM_4_ROUNDS,
-  _FLOP_HOLDEM,
+  # As below, with two rounds.
+  _HUNL_SMALL.replace(preset="flop_holdem", game="flop_holdem"),
   _HUNL_SMALL,
   _HUNL_PAPER,
   *GROWING,

@@ -22,7 +22,6 @@ from rebel_jax.training.self_play import where_lanes
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR, tuning
 from solvers.growing import (
-  ChainSearch,
   How,
   Left,
   PublicState,
@@ -179,7 +178,7 @@ def _play(
   search_key, move_key = jax.random.split(key)
   mover = jnp.minimum(rules.actor(here.state), 1)
   before, since = jax.tree.map(lambda x: x[each, mover], (left, standing.since))
-  about = ChainSearch(next_starts(ground, before, here, since, mover), here)
+  about = next_starts(ground, before, here, since, mover)
   keys = jax.random.split(search_key, len(seat))
   asks = mover == seat
   found, other = (

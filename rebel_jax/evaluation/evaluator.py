@@ -31,9 +31,8 @@ from rebel_jax.training.setup import (
   make_search_policy,
   make_subgames,
 )
-from solvers.contrib.local_best_response import TreeStrategy, local_response
+from solvers.contrib.local_best_response import Strategy, TreeStrategy, local_response
 from solvers.contrib.sampling.strategy import RulesStrategy
-from solvers.metrics import Strategy
 from solvers.search import (
   FoundSubgames,
   Sampled,

@@ -37,7 +37,7 @@ from solvers.search import (
   spread_stops,
 )
 from solvers.search.batch import beliefs_at_leaves, packed_leaf_values
-from solvers.sweeps import Levels, TreeProblem, choose, make_problem, split_levels
+from solvers.sweeps import Levels, TreeProblem, make_problem, split_levels
 from solvers.xla import run_ahead
 
 # How much each of several players likes the moves of a tree, whoever would make them: `[K, N]`.
@@ -107,13 +107,10 @@ def play_round(
 
   def settle(tree, reach, policy, other, seat):
     problem = make_problem(tree, reach, lanes=number)
-    played = [policy[0]]
-    for i in range(1, len(policy)):
-      rows = choose(problem.moves_at(i, 0), jnp.where(seat == 0, policy[i], other[i]), policy[i])
-      played.append(choose(problem.moves_at(i, 1), jnp.where(seat == 1, policy[i], other[i]), rows))
-    won = ended_value(problem, tuple(played), seat)
-    shares = leaf_probabilities(problem, tuple(played), reach)
-    own = problem.both_reach(tuple(played))
+    played = problem.where_moved(policy, lambda i, p: jnp.where(seat == p, policy[i], other[i]))
+    won = ended_value(problem, played, seat)
+    shares = leaf_probabilities(problem, played, reach)
+    own = problem.both_reach(played)
     below = jnp.stack([problem.leaf_reach(own[p], p) for p in (0, 1)], axis=1)
     return won, shares, normalise_beliefs(below, problem.leaf_possible())
 

@@ -167,9 +167,9 @@ _SECONDS_BETWEEN_LINES = 5.0
 class Display:
   """Terminal of a run: a context manager that shows a live bar, or plain lines."""
 
-  def __init__(self, *, quiet: bool = False, stderr: bool = False, console: Console | None = None):
-    """Begins to show nothing if `quiet`, else on `console`, standard error or output."""
-    self.console = console or Console(quiet=quiet, stderr=stderr)
+  def __init__(self, *, quiet: bool = False, stderr: bool = False):
+    """Begins to show nothing if `quiet`, else on standard error or output."""
+    self.console = Console(quiet=quiet, stderr=stderr)
     self.closed = False  # whether nobody reads it any more, as after `train.py | head -1`
     self._description = self._text = ""
     self._live: Live | None = None

@@ -285,18 +285,6 @@ class Pace:
     due = max((config.self_play.examples - 1) // every - made // every, 0) if every else 0
     return steps * self._seconds / self._work + self.evaluation * due
 
-  def affordable(self, step: int, seconds: float) -> int:
-    """Returns of how many examples the run must be to end in `seconds`; 0 if all fit, or none."""
-    if self.left(step) <= seconds:
-      return 0
-    a_step = 2 * self.config.solves_per_step
-    fitting = bisect.bisect_right(
-      range(step + 1, self.config.num_steps),
-      seconds,
-      key=lambda last: self.left(step, self.config.replace(examples=a_step * last)),
-    )
-    return a_step * (step + fitting) if fitting else 0
-
   def shorten(self, step: int, elapsed: float) -> bool:
     """Makes the run shorter if its time will not suffice, and returns whether it did."""
     # Every process must make the same calls.
@@ -305,10 +293,13 @@ class Pace:
     limit = self.config.schedule.max_seconds
     if self.config is not self._whole or limit is None:
       return False
-    examples, seconds = 0, _CAREFULLY * (limit - elapsed)
+    last, seconds, a_step = 0, _CAREFULLY * (limit - elapsed), 2 * self.config.solves_per_step
+    shorter = lambda steps: self.config.replace(examples=a_step * steps)  # noqa: E731
     if elapsed >= _LOOK * limit and self.left(step) > seconds > 0:
-      examples = self.affordable(step, seconds)
-    examples = devices.share(examples)
-    if examples:
-      self.config = self.config.replace(examples=examples)
-    return examples > 0
+      steps = range(step + 1, self.config.num_steps)
+      fitting = bisect.bisect_right(steps, seconds, key=lambda x: self.left(step, shorter(x)))
+      last = step + fitting if fitting else 0
+    last = devices.share(last)
+    if last:
+      self.config = shorter(last)
+    return last > 0

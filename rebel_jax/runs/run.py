@@ -34,7 +34,7 @@ from rebel_jax.runs.display import (
 )
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup
-from rebel_jax.training.targets.target import with_decay_steps
+from rebel_jax.training.targets import with_decay_steps
 from solvers.xla import return_memory
 
 _compiled: list[float] = []  # seconds of each program that this process compiled
@@ -212,14 +212,13 @@ class _Run:
       if self.finished
       else f"compiling self-play and learning: {where}, {config.self_play.lanes} lanes, {searches}"
     )
-    goes_on = True
-    while goes_on and not self.finished:
-      try:
+    try:
+      while not self.finished:
         self._measure_untrained()
-        goes_on = self._advance()
-      except Interrupted:
-        goes_on = self._leave()
-    if goes_on:
+        self._advance()
+    except Interrupted:
+      self._leave()
+    else:
       self.manager.wait()
       self.display.clear()
       rows = metrics.read_metrics(self.folder)
@@ -249,11 +248,11 @@ class _Run:
       self.signals.received = CLOSED_PIPE
     return self.signals.received != 0
 
-  def _advance(self) -> bool:
-    """Takes some steps and closes the chunk if they complete it; returns whether to go on."""
+  def _advance(self) -> None:
+    """Takes some steps and closes the chunk if they complete it; Interrupted after a request."""
     config = self.config
     if devices.agree(self._interrupted()):
-      return self._leave()
+      raise Interrupted
     if self.pace.shorten(self.step, self.elapsed()):
       shorter = self.pace.config
       self.setup = dataclasses.replace(self.setup, config=shorter)
@@ -267,9 +266,10 @@ class _Run:
       if devices.agree(time.monotonic() - self.saved_at >= self.options.checkpoint_every):
         self._save()
     over = self._over()
-    return self._close_chunk(over) if over or self.step >= self._row_at() else True
+    if over or self.step >= self._row_at():
+      self._close_chunk(over)
 
-  def _leave(self) -> bool:
+  def _leave(self) -> None:
     """Saves, and writes what is known of an incomplete chunk; the resumed run writes it anew."""
     self._save()
     if self.chunk.steps:
@@ -279,7 +279,6 @@ class _Run:
     self.display.say(
       f"saved at step {self.step}; go on with: {resume_command(self.folder, self.options.module)}"
     )
-    return False
 
   def _row_at(self) -> int:
     """Returns the step at which the chunk's row is due."""
@@ -374,8 +373,8 @@ class _Run:
     for writer in self.writers:
       writer(self.row)
 
-  def _close_chunk(self, over: bool) -> bool:
-    """Evaluates if due and writes the row; returns False after a request to stop."""
+  def _close_chunk(self, over: bool) -> None:
+    """Evaluates if due and writes the row; Interrupted where the caller wants to stop."""
     if self.manager.empty:
       # Rows without a checkpoint are of a run whose checkpoints were lost, which no other may
       # write over.
@@ -392,13 +391,13 @@ class _Run:
     self.finished = over
     self._write_row()
     self.chunk = self._new_chunk()
-    stops = not over and self.stop(self.step)
     if due:
       self._save()
       self._draw()
       gc.collect()  # a figure is in cycles
       return_memory()
-    return not stops or self._leave()
+    if not over and self.stop(self.step):
+      raise Interrupted
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
     """Returns the columns that an evaluation adds to the row; it ends alike for all processes."""

@@ -21,8 +21,7 @@ from rebel_jax.agents import range_grids
 from rebel_jax.config import ConfigError
 from rebel_jax.spots.solved import SolvedSpot, path_for
 from rebel_jax.spots.spot import PLAYERS, Spot
-from rebel_jax.spots.study import Row, Study
-from rebel_jax.spots.trial import Trial
+from rebel_jax.spots.study import Row, Study, Trial
 
 _CELL = 6  # characters, of which 13 fit into 80 columns
 _EMPTY, _HELD, _INK = "#303030", "#5c7fa3", "#101010"

@@ -16,7 +16,6 @@ from rebel_jax.training import replay as replays
 from rebel_jax.training.self_play import Played, SelfPlayStats, where_lanes
 from solvers import GTCFR, StateFunction
 from solvers.growing import (
-  ChainSearch,
   Found,
   Ground,
   How,
@@ -163,11 +162,9 @@ class ChainPlay:
     rules, (here, _, since), each = table.rules, lanes.standing, jnp.arange(self.num_lanes)
     mover = rules.actor(here.state)
     before, since = jax.tree.map(lambda x: x[each, mover], (lanes.left, since))
-    first = ChainSearch(next_starts(table, before, here, since, mover), here)
-    start = jax.vmap(functools.partial(alone, rules))(asked.here, asked.beliefs)
-    about = jax.tree.map(
-      lambda x, y: jnp.concatenate([x.astype(y.dtype), y]), first, ChainSearch(start, asked.here)
-    )
+    first = next_starts(table, before, here, since, mover)
+    second = jax.vmap(functools.partial(alone, rules))(asked.here, asked.beliefs)
+    about = jax.tree.map(lambda x, y: jnp.concatenate([x.astype(y.dtype), y]), first, second)
     return search_each(
       table,
       about,
@@ -301,7 +298,7 @@ def _search_from(
   rounds: Any, params: Any, *, how: How,
 ) -> Found:  # fmt: skip
   """Searches for decisions of agents of `keys` `[B]`; see `next_starts` and `search_each`."""
-  about = ChainSearch(next_starts(ground, left, here, since, player), here)
+  about = next_starts(ground, left, here, since, player)
   keys = jax.vmap(decision_key)(keys, here.state)
   return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
 

@@ -20,8 +20,7 @@ from games.build import check_size
 from rebel_jax.networks.value import in_type_of
 from rebel_jax.training import replay as replays
 from rebel_jax.training.loop import DEVICES, Report, Trainer, TrainState, nothing
-from rebel_jax.training.targets.moves import MoveExamples
-from rebel_jax.training.targets.target import LearnerStats, Target, with_decay_steps
+from rebel_jax.training.targets import LearnerStats, MoveExamples, with_decay_steps
 from solvers.contrib.sampling.ranges import RangePolicy, RangeVisits, draw, traverse_ranges
 from solvers.sweeps import per_unit_of_mass
 from solvers.xla import Work
@@ -168,10 +167,6 @@ class DeepTrainer(Trainer):
   self_play: Any
   alternating: bool = True  # whether player 1 answers what player 0 has just learned
 
-  def numbers(self, target: Target, params: Any, table: Decisions, *nodes: Any) -> jax.Array:
-    """Returns a network's numbers at public states, `[n, M, H]`; see `Decisions.numbers`."""
-    return table.numbers(target.network, params, *nodes)
-
   def step(self, table: Decisions, state: TrainState) -> tuple[TrainState, Report]:
     """Takes an iteration of both players.
 
@@ -225,7 +220,7 @@ class DeepTrainer(Trainer):
 
     def policy(states: Any, history: Any) -> jax.Array:
       first, second = (
-        self.numbers(x, params[x.name], table, states, history) * (learned[player] > 0)
+        table.numbers(x.network, params[x.name], states, history) * (learned[player] > 0)
         for player, x in enumerate(self.targets[:2])
       )
       advantages = jnp.where((table.rules.actor(states) == 1)[:, None, None], second, first)

@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from rebel_jax.training import replay as replays
 from rebel_jax.training.chain_play import ChainLanes, ChainPlay
 from rebel_jax.training.self_play import Lanes, SelfPlay
-from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
+from rebel_jax.training.targets import LearnerStats, Target, init_params, with_decay_steps
 from solvers import tuning
 from solvers.validation import is_concrete
 from solvers.xla import Programs, Work, options_for
@@ -151,16 +151,15 @@ def place(table: Any, mesh: Mesh) -> Any:
   return jax.device_put(table, NamedSharding(mesh, jax.P()))
 
 
-def specs() -> Any:
-  """Returns the sharding of each part of the state, as a `TrainState` of specs."""
-  return TrainState._make(
-    jax.P(DEVICES) if name in PER_DEVICE else jax.P() for name in TrainState._fields
-  )
+# The sharding of each part of the state.
+SPECS: Any = TrainState._make(
+  jax.P(DEVICES) if name in PER_DEVICE else jax.P() for name in TrainState._fields
+)
 
 
 def shardings(mesh: Mesh) -> Any:
   """Returns the sharding of each part of the state, as a `TrainState` of shardings."""
-  return TrainState._make(NamedSharding(mesh, spec) for spec in specs())
+  return TrainState._make(NamedSharding(mesh, spec) for spec in SPECS)
 
 
 @functools.lru_cache(maxsize=16)
@@ -193,8 +192,8 @@ def _run_on_mesh(trainer: Trainer, mesh: Mesh, num_steps: jax.Array, table, stat
   return jax.shard_map(
     functools.partial(_run_on_device, trainer),
     mesh=mesh,
-    in_specs=(jax.P(), jax.P(), specs()),
-    out_specs=(specs(), jax.P()),
+    in_specs=(jax.P(), jax.P(), SPECS),
+    out_specs=(SPECS, jax.P()),
     check_vma=False,
   )(num_steps, table, state)
 
@@ -271,19 +270,17 @@ def redistribute_lanes(lanes: Lanes | ChainLanes, num_devices: int) -> Any:
   """Deals games, arrays `[D, B, ...]`, and questions out over `num_devices`."""
   # Games are a full buffer, in which the one that waits longest is the oldest: each device's from
   # its `turn` on, one of each device after the other, so none waits longer.
-  games, turn, rest = lanes._asdict(), 0, dict[str, Any]()
-  if isinstance(lanes, Lanes):
-    turn = games.pop("turn")
-  else:
-    waiting, taken = games.pop("waiting"), np.asarray(games.pop("taken"))
-    waiting = redistribute_replay(waiting, num_devices, taken)
-    rest = {"waiting": waiting, "taken": np.zeros(num_devices, taken.dtype)}
+  games = lanes._asdict()
+  turn, waiting, taken = (games.pop(name, 0) for name in ("turn", "waiting", "taken"))
   devices, number = jax.tree.leaves(games)[0].shape[:2]
   added = np.full(devices, number, np.int32) + np.asarray(turn)
   dealt = redistribute_replay(replays.Replay(games, cast(Any, added)), num_devices)
   if isinstance(lanes, Lanes):
-    rest = {"turn": dealt.added % (devices * number // num_devices)}
-  return lanes._replace(**dealt.examples, **rest)
+    turn = dealt.added % (devices * number // num_devices)
+    return Lanes(**dealt.examples, turn=turn)
+  waiting = redistribute_replay(waiting, num_devices, np.asarray(taken))
+  rest = {"waiting": waiting, "taken": np.zeros_like(waiting.added)}
+  return ChainLanes(**dealt.examples | rest)
 
 
 def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0) -> replays.Replay:
@@ -292,29 +289,20 @@ def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0
   # are full or none is; else what was overwritten is no longer counted.
   added = np.asarray(replay.added)
   capacity = jax.tree.leaves(replay.examples)[0].shape[1]
-  age, new_capacity = np.arange(capacity), capacity * len(added) // num_devices
-  held = age < (added - first)[:, None]
+  new_capacity = capacity * len(added) // num_devices
+  held = np.arange(capacity) < (added - first)[:, None]  # by age
   # Newest first, one of each device after the other, as they were made at the same time; then the
   # places that hold nothing.
   order = np.argsort(~held.T.ravel(), kind="stable")
   total = (added - first).sum() if held.all() else held.sum()
   new_added = (total + np.arange(num_devices)[::-1]) // num_devices
-  slots, new_slots = (
-    (number[:, None] - 1 - np.arange(size)) % size
-    for number, size in ((added, capacity), (new_added, new_capacity))
+  new_age = (new_added[:, None] - 1 - np.arange(new_capacity)) % new_capacity
+  age, device = np.divmod(
+    order[new_age * num_devices + np.arange(num_devices)[:, None]], len(added)
   )
-
-  def deal(x: Any) -> np.ndarray:
-    x = np.asarray(x)
-    by_age = x[np.arange(len(added))[:, None], slots].swapaxes(0, 1).reshape(-1, *x.shape[2:])
-    dealt = np.empty((num_devices, new_capacity, *x.shape[2:]), x.dtype)
-    shares = by_age[order].reshape(new_capacity, num_devices, *x.shape[2:])
-    dealt[np.arange(num_devices)[:, None], new_slots] = shares.swapaxes(0, 1)
-    return dealt
-
-  return replays.Replay(
-    jax.tree.map(deal, replay.examples), cast(Any, new_added.astype(added.dtype))
-  )
+  slot = (added[device] - 1 - age) % capacity
+  dealt = jax.tree.map(lambda x: np.asarray(x)[device, slot], replay.examples)
+  return replays.Replay(dealt, cast(Any, new_added.astype(added.dtype)))
 
 
 def redistribute_keys(key_data: np.ndarray, num_devices: int) -> np.ndarray:

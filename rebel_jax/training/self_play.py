@@ -85,18 +85,28 @@ class SelfPlay:
   def step(self, table: Subgames, lanes: Lanes, params: Any, key: jax.Array) -> "Played":
     """Solves the subgames that the lanes are in and moves each lane on to a sampled leaf."""
     # Stages are served in turn: a lane plays from the first to the last of them in one step.
-    begins = shared_starts(table, self, key)
-    first = self.layers[0]
-    alike = len(table.stages) == 1 and first.served and table.stages[0].decides
+    begins, starts, searched = None, None, list[Searched]()
+    start, first, start_key = table.stages[0], self.layers[0], jax.random.split(key, 5)[4]
+    if self.share_start and start.depth_limited:
+      begins = table.starts(jax.random.fold_in(start_key, 4), self.num_starts)
     # One batch of searches holds the lanes and the starts that they share.
-    beside = begins is not None and alike and first.in_place(self.num_lanes)
-    starts, searched = None, list[Searched]()
-    if not beside:
-      starts, searched = sample_new_games(table, self, begins, params, key)
+    alike = len(table.stages) == 1 and first.served and start.decides
+    if begins is None:
+      starts = self.init(table, jax.random.fold_in(key, len(table.stages)))
+    elif not (alike and first.in_place(self.num_lanes)):
+      found = search_starts(
+        start,
+        begins,
+        self.algorithm,
+        self.num_iterations,
+        self.leaf_values,
+        params,
+        self.policy,
+      )
+      starts, searched = new_games(start, self, begins, found, start_key)
     if starts is not None and not first.served:
-      begins = table.stages[0].holds(lanes.roots)
       roots, beliefs = where_lanes(
-        begins, (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
+        start.holds(lanes.roots), (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
       )
       lanes = lanes._replace(roots=roots, beliefs=beliefs)
     counts = []
@@ -283,33 +293,6 @@ def choose_lanes(stage: Stage, layer: ServedStage, lanes: Lanes) -> tuple[jax.Ar
   active &= ahead(here.astype(jnp.int32)) <= layer.capacity
   chosen = jnp.nonzero(active, size=layer.capacity, fill_value=0)[0]
   return chosen, jnp.arange(layer.capacity) < active.sum()
-
-
-def shared_starts(subgames: Subgames, settings: SelfPlay, key: jax.Array) -> Roots | None:
-  """Returns the starts `[S]` whose searches the lanes share in a step, None if they share none."""
-  if not settings.share_start or not subgames.stages[0].depth_limited:
-    return None
-  number = 1 if subgames.one_start else settings.num_starts
-  return subgames.starts(jax.random.fold_in(jax.random.split(key, 5)[4], 4), number)
-
-
-def sample_new_games(
-  subgames: Subgames, settings: SelfPlay, chosen: Roots | None, params: Any, key: jax.Array
-) -> tuple[Lanes, list[Searched]]:
-  """Returns lanes in new games, of `chosen` starts if any, and their searches; see `SelfPlay`."""
-  if chosen is None:
-    return settings.init(subgames, jax.random.fold_in(key, len(subgames.stages))), []
-  stage = subgames.stages[0]
-  found = search_starts(
-    stage,
-    chosen,
-    settings.algorithm,
-    settings.num_iterations,
-    settings.leaf_values,
-    params,
-    settings.policy,
-  )
-  return new_games(stage, settings, chosen, found, jax.random.split(key, 5)[4])
 
 
 def new_games(

@@ -1,5 +1,6 @@
 """Builds a configuration's networks, targets, subgames and training loop."""
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.deep_cfr import SLOTS, DeepTrainer, Traversals, make_decisions
 from rebel_jax.training.loop import Trainer, make_mesh
 from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
-from rebel_jax.training.targets.target import Target
+from rebel_jax.training.targets import Target
 from solvers.growing import RulesGround, tree_ground
 from solvers.search import (
   FoundSubgames,
@@ -178,12 +179,10 @@ def make_subgames(
 
 def made_on_device(config: Config, game: Game) -> bool:
   """Says whether a game's subgames are too many to be written out, and are made from templates."""
-  if config.rebel.depth != "stage":
-    return False
-  try:
-    return game.templates() is not None and (game.unlisted or not stages_fit(game))
-  except ValueError:
-    return False
+  by_stage = config.rebel.depth == "stage"
+  with contextlib.suppress(ValueError):
+    return by_stage and game.templates() is not None and (game.unlisted or not stages_fit(game))
+  return False
 
 
 def make_targets(config: Config, game: Game) -> tuple[Target, ...]:

@@ -80,21 +80,21 @@ class Algorithm(Protocol):
 
 
 class RunningValues(NamedTuple):
-  """Weighted sums of each player's root values over its updates."""
+  """Weighted sums of each player's values over its updates, at the root or at leaves."""
 
   # What an update leaves alone is an array of its own: a GPU would copy rows of `[P, ...]`.
-  total: Pair  # [H] each, counterfactual values
-  weight: Pair  # [] each
+  total: Pair  # [H] each, or [L, H], counterfactual values
+  weight: Pair  # [] each; at leaves `[L, H]`, the opponent's mass
 
   @classmethod
   def zeros(cls, problem: Problem, dtype: Any) -> "RunningValues":
     total, weight = jnp.zeros(problem.num_infostates, dtype), jnp.zeros((), dtype)
     return cls((total, total), (weight, weight))
 
-  def add(self, player: int, values: jax.Array, decay: jax.Array) -> "RunningValues":
+  def add(self, player: int, values: jax.Array, decay: Any, weight: Any = 1.0) -> "RunningValues":
     return RunningValues(
       replace_player(self.total, player, self.total[player] * decay + values),
-      replace_player(self.weight, player, self.weight[player] * decay + 1.0),
+      replace_player(self.weight, player, self.weight[player] * decay + weight),
     )
 
   def mean(self, root_mass: jax.Array) -> jax.Array:

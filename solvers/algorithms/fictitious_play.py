@@ -82,14 +82,12 @@ class FictitiousPlay(Algorithm):
     )
     return state, sweep
 
-  def current_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
-    # Beliefs follow the average in fictitious play (ReBeL, section 5.2).
-    return self.average_policy(problem, state)
-
   def average_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
     reach = self._target(state, 0), self._target(state, 1)
     ones = [jnp.ones_like(x) for x in reach[0]]
     return problem.normalise(problem.where_moved(ones, lambda i, p: reach[p][i]))
+
+  current_policy = average_policy  # beliefs follow the average (ReBeL, section 5.2)
 
 
 def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: int) -> Levels:

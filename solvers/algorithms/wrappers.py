@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.cfr import CFR, CFRState, Pair, replace_player
+from solvers.algorithms.cfr import CFR, CFRState, Pair, RunningValues, replace_player
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.regret_rules import decay
 from solvers.leaf_values import LeafQuery
@@ -68,9 +68,7 @@ class WarmStarted(Wrapper):
 
   num_iterations: int = 15  # how many iterations of each player the policy stands for
 
-  @property
-  def primed(self) -> tuple[int, ...]:
-    return (0, 1)
+  primed = (0, 1)
 
   @property
   def head_start(self) -> int:
@@ -205,6 +203,27 @@ class CFRAvg(Holder):
     return super().count(problem, state, reach, player, decay)
 
 
+class Promises(NamedTuple):
+  """Alternative payoffs of a search's root, of at most one player."""
+
+  values: jax.Array  # `[P, H]` expected payoffs, for the opponent of the searcher
+  beliefs: jax.Array  # `[P, H]` what it is believed to hold
+  given: jax.Array  # `[P]` bool, whether a player has them
+
+  @classmethod
+  def none(cls, num_infostates: int, dtype: Any) -> "Promises":
+    """Returns the promises of a search without an opponent."""
+    nothing = jnp.zeros((2, num_infostates), dtype)
+    return cls(nothing, nothing, jnp.zeros(2, bool))
+
+  @classmethod
+  def to_opponent(cls, searcher: Any, values: Any, beliefs: Any) -> "Promises":
+    """Returns those of the opponent of `searcher`, `values` and `beliefs` `[H]`."""
+    others = jnp.arange(2, dtype=jnp.int32) == 1 - jnp.asarray(searcher, jnp.int32)
+    rows = [jnp.where(others[:, None], x, 0.0) for x in (values, beliefs)]
+    return cls(rows[0], rows[1], others)
+
+
 class GadgetState(NamedTuple):
   """State of `WithGadget`: CFR's, its reach of the opponent scaled by entry, and the gadget's."""
 
@@ -221,31 +240,33 @@ class WithGadget(Holder):
   # infostates that stay out as worth nothing.
   algorithm: CFR
   gadget: Gadget  # whose alternatives the problem holds
+  promises: Promises | None = None  # may be traced: who searches is then data, not the gadget's
 
   @property
   def _opponents(self) -> tuple[int, ...]:
     """Returns the players who may stay out."""
-    return (1 - self.gadget.searcher,)
+    return (1 - self.gadget.searcher,) if self.promises is None else (0, 1)
 
-  def _gadget(self, opponent: int) -> Gadget:
-    return self.gadget
-
-  def _promised(self, problem: Problem, opponent: int) -> Problem:
-    """Returns the problem with the alternatives of an opponent."""
-    if problem.alternatives is None:
-      raise ValueError(f"alternatives=None, but {self.gadget} needs them: give [H] values")
-    return problem
+  def _promised(self, problem: Any, opponent: int) -> tuple[Any, Problem]:
+    """Returns the gadget of an opponent, and the problem with its alternatives."""
+    if self.promises is None:
+      if problem.alternatives is None:
+        raise ValueError(f"alternatives=None, but {self.gadget} needs them: give [H] values")
+      return self.gadget, problem
+    value, beliefs = self.promises.values[opponent], self.promises.beliefs[opponent]
+    promised = dataclasses.replace(problem, alternatives=Alternatives(value, beliefs=beliefs))
+    return dataclasses.replace(self.gadget, searcher=1 - opponent), promised
 
   def _entry(self, problem: Problem, opponent: int, state: Any) -> jax.Array:
     """Returns how often an opponent enters, `[H]`; never where the searcher cannot be."""
-    entry = self._gadget(opponent).entry(self._promised(problem, opponent), state)
-    return jnp.where(problem.root_mass[opponent] > 0, entry, 0.0)
+    gadget, promised = self._promised(problem, opponent)
+    entry = jnp.where(problem.root_mass[opponent] > 0, gadget.entry(promised, state), 0.0)
+    if self.promises is None:
+      return entry
+    return jnp.where(self.promises.given[opponent], entry, 1.0)
 
   def init(self, problem: Problem, policy: Levels | None = None) -> GadgetState:
-    states: Any = tuple(
-      self._gadget(p).init(self._promised(problem, p)) if p in self._opponents else None
-      for p in (0, 1)
-    )
+    states: Any = tuple(self.gadget.init(problem) if p in self._opponents else None for p in (0, 1))
     return self._entered(problem, self.algorithm.init(problem, policy), states, self._opponents)
 
   update = CFR.update  # by the reach that CFR has, which entry scales
@@ -258,7 +279,7 @@ class WithGadget(Holder):
       return GadgetState(cfr, state.gadget), sweep
     entering = per_unit_of_mass(sweep.root, problem.root_mass[player])
     k = cfr.updates[player].astype(entering.dtype)
-    gadget, promised = self._gadget(player), self._promised(problem, player)
+    gadget, promised = self._promised(problem, player)
     new = gadget.update(promised, state.gadget[player], entering, k)
     states = replace_player(state.gadget, player, new)
     return self._entered(problem, cfr, states, (player,)), sweep
@@ -284,55 +305,11 @@ class WithGadget(Holder):
     return self.with_core(problem, state, self.algorithm.extend(problem, state.inner))
 
 
-class Promises(NamedTuple):
-  """Alternative payoffs of a search's root, of at most one player."""
-
-  values: jax.Array  # `[P, H]` expected payoffs, for the opponent of the searcher
-  beliefs: jax.Array  # `[P, H]` what it is believed to hold
-  given: jax.Array  # `[P]` bool, whether a player has them
-
-  @classmethod
-  def none(cls, num_infostates: int, dtype: Any) -> "Promises":
-    """Returns the promises of a search without an opponent."""
-    nothing = jnp.zeros((2, num_infostates), dtype)
-    return cls(nothing, nothing, jnp.zeros(2, bool))
-
-  @classmethod
-  def to_opponent(cls, searcher: Any, values: Any, beliefs: Any) -> "Promises":
-    """Returns those of the opponent of `searcher`, `values` and `beliefs` `[H]`."""
-    others = jnp.arange(2, dtype=jnp.int32) == 1 - jnp.asarray(searcher, jnp.int32)
-    rows = [jnp.where(others[:, None], x, 0.0) for x in (values, beliefs)]
-    return cls(rows[0], rows[1], others)
-
-
-@dataclasses.dataclass(frozen=True)
-class Resolving(WithGadget):
-  """`WithGadget` whose searcher is data: a player with promises enters as the gadget says."""
-
-  promises: Promises  # may be traced
-
-  @property
-  def _opponents(self) -> tuple[int, ...]:
-    return (0, 1)
-
-  def _gadget(self, opponent: int) -> Any:
-    return dataclasses.replace(self.gadget, searcher=1 - opponent)
-
-  def _promised(self, problem: Any, opponent: int) -> Problem:
-    value, beliefs = self.promises.values[opponent], self.promises.beliefs[opponent]
-    return dataclasses.replace(problem, alternatives=Alternatives(value, beliefs=beliefs))
-
-  def _entry(self, problem: Problem, opponent: int, state: Any) -> jax.Array:
-    entry = super()._entry(problem, opponent, state)
-    return jnp.where(self.promises.given[opponent], entry, 1.0)
-
-
 class LeafMeansState(NamedTuple):
-  """State of `LeafMeans`: the algorithm's, and for each player sums `[L, H]` over its updates."""
+  """State of `LeafMeans`: the algorithm's, and sums of leaf values over updates."""
 
   inner: Any
-  values: tuple[jax.Array, jax.Array]  # counterfactual
-  mass: tuple[jax.Array, jax.Array]  # the opponent's, compatible with the infostate
+  sums: RunningValues
 
 
 class LeafMeans(Holder):
@@ -347,7 +324,7 @@ class LeafMeans(Holder):
     inner = self.algorithm.init(problem, policy)
     leaves = problem.leaf_rows(problem.split(jnp.zeros_like(problem.tree.parent)[:, None]))
     nothing = jnp.zeros((len(leaves), problem.num_infostates), problem.tree.dtype)
-    return LeafMeansState(inner, (nothing, nothing), (nothing, nothing))
+    return LeafMeansState(inner, RunningValues((nothing, nothing), (nothing, nothing)))
 
   def update(
     self, problem: Problem, state: LeafMeansState, values: jax.Array | None, player: int
@@ -358,17 +335,13 @@ class LeafMeans(Holder):
     mass = problem.weigh_leaf_values(jnp.ones_like(worth), core.reach[1 - player], player)
     k = core.updates[player].astype(worth.dtype) + 1.0
     factor = decay(k - 1.0, self.averaging) if self.averaging else 1.0
-    sums = [x[player] * factor for x in (state.values, state.mass)]
-    return LeafMeansState(
-      inner,
-      replace_player(state.values, player, sums[0] + worth),
-      replace_player(state.mass, player, sums[1] + mass),
-    ), sweep._replace(mass=mass)
+    sums = state.sums.add(player, worth, factor, mass)
+    return LeafMeansState(inner, sums), sweep._replace(mass=mass)
 
   def means(self, state: LeafMeansState) -> jax.Array:
     """Returns each player's mean leaf values, `[P, L, H]`; zero at leaves without reach."""
-    return per_unit_of_mass(jnp.stack(state.values), jnp.stack(state.mass))
+    return per_unit_of_mass(jnp.stack(state.sums.total), jnp.stack(state.sums.weight))
 
   def known(self, state: LeafMeansState) -> jax.Array:
     """Returns whether `means` has data on a player's infostates at a leaf: `[P, L]` bool."""
-    return (jnp.stack(state.mass) > 0).any(axis=-1)
+    return (jnp.stack(state.sums.weight) > 0).any(axis=-1)

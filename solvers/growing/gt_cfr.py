@@ -17,7 +17,7 @@ from games.tabulate import NodeInfo, children_of
 from solvers import loop, validation
 from solvers.algorithms.gadgets import ContinualResolve
 from solvers.algorithms.named import cfr_plus
-from solvers.algorithms.wrappers import LeafMeans, Promises, Resolving
+from solvers.algorithms.wrappers import LeafMeans, Promises, WithGadget
 from solvers.growing.insertion.tree import ByRules, InsertedTree, most_nodes
 from solvers.growing.marked import OnTree, ancestors
 from solvers.growing.simulate import Growth, View, in_rounds, sample_pair, simulate
@@ -95,13 +95,11 @@ def _start_by_rules(
       raise ValueError(f"root and path={followed} lead to where the game is over")
     table = int(game.pair_index(np.asarray(state)[None])[0])
     validation.check_distributions(beliefs, np.asarray(possible) > 0, game.pairs(), table)
-  most = most_nodes(game, search, path.size)
-  if capacity is None:
-    capacity = most
-  elif validation.check_integer("capacity", capacity) < 1 + game.num_children * (path.size + 1):
+  least, most = 1 + game.num_children * (path.size + 1), most_nodes(game, search, path.size)
+  capacity = most if capacity is None else validation.check_integer("capacity", capacity)
+  if capacity < least:
     raise ValueError(
-      f"capacity={capacity} must have room for the root, the path and their children: "
-      f"{1 + game.num_children * (path.size + 1)} nodes"
+      f"capacity={capacity} must have room for the root, the path and their children: {least} nodes"
     )
   state, possible, beliefs = jnp.asarray(state), jnp.asarray(possible), jnp.asarray(beliefs, float)
   return ByRules(state, possible, path, beliefs, None, game, min(capacity, most))
@@ -239,7 +237,7 @@ def gt_cfr(
   if not on_tree:
     check_is_game(rules)
     foreign = {"nodes": nodes, "leaf_values": leaf_values, "current": current}
-    foreign |= {"whole": search.whole or None}
+    foreign["whole"] = search.whole or None
   for name, value in foreign.items():
     if value is not None:
       raise ValueError(f"{name} is not for {'trees' if on_tree else 'games by their rules'}")
@@ -277,7 +275,7 @@ def grow(
   beliefs, promises = jnp.asarray(start.beliefs), start.promises
   inner: Any = cfr_plus(averaging=1.0, alternating=search.alternating)
   if promises is not None:
-    inner = Resolving(inner, ContinualResolve(0, search.mix), promises)
+    inner = WithGadget(inner, ContinualResolve(0, search.mix), promises)
   algorithm = LeafMeans(inner)
   store, current = start.plant(search)
   problem = store.problem(beliefs)
@@ -324,18 +322,20 @@ def grow(
       0,
       search.updates_per_round,
       functools.partial(update, soon, store, numbers),
-      (state, store.prior, asked, ((nodes, nodes), state.mass)),  # of the sweeps' shapes
+      (state, store.prior, asked, ((nodes, nodes), state.sums.weight)),  # of the sweeps' shapes
     )
     growth = growth._replace(store=dataclasses.replace(store, prior=prior))
     if not search.simulations:
       return state, growth, asked
-    choose = algorithm.average_policy
-    if search.selection == "current":
-      choose = algorithm.current_policy
-    view = View(join_levels(choose(now, state)), sweeps[0], sweeps[1], growth.visits)
+    policies = {"average": algorithm.average_policy, "current": algorithm.current_policy}
+    followed = join_levels(policies[search.selection](now, state))
+    view = View(followed, sweeps[0], sweeps[1], growth.visits)
     reach = algorithm.core(state).reach
+    row = jnp.argmax(jnp.asarray(now.rows, jnp.int32) == jnp.asarray(current, jnp.int32))
+    own = [now.leaf_reach(reach[p], p)[row] for p in (0, 1)]
+    met = functools.partial(now.compatible_mass, row=row)
     for j in range(search.per_round):
-      hands = sample_pair(now, reach, current, numbers.pairs[j])
+      hands = sample_pair(own, met, numbers.pairs[j])
       growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], search)
       if store.asks_once and network is not None:
         growth = growth._replace(store=_ask_joined(growth.store, places, network, params, search))
@@ -352,9 +352,7 @@ def grow(
   none = jnp.zeros((), jnp.int32)
   asked = Asked(none, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), none)
   carry = varying_alike((state, Growth(store, zeros), asked), beliefs)
-  state, (store, visits), asked = in_rounds(
-    round_of, carry, key, rounds, search, start.steps(store)
-  )
+  state, (store, visits), asked = in_rounds(round_of, carry, key, rounds, search, store.steps)
   if store.asks_once:
     asked = _one_asked(store, jax.random.fold_in(key, _LAST))
   root_values, believed = algorithm.root_values(problem, state), beliefs

@@ -190,6 +190,10 @@ class Marked:
   def legal(self) -> Any:
     return self.nodes.child >= 0
 
+  @property
+  def steps(self) -> int:
+    return self.tree.structure.depth
+
   def problem(self, beliefs: jax.Array, like: MarkedProblem | None = None) -> MarkedProblem:
     if like is not None:
       return with_nodes(like, self.present)
@@ -282,10 +286,6 @@ class OnTree:
     uniform = allowed / jnp.maximum(allowed.sum(axis=1, keepdims=True), 1.0)
     uniform = jnp.broadcast_to(uniform, (*uniform.shape[:2], tree.num_infostates))
     return dataclasses.replace(planted, prior=uniform), current
-
-  def steps(self, store: Any) -> int:
-    """Returns the most steps of a simulation."""
-    return store.tree.structure.depth
 
 
 def row_of_nodes(structure: TreeStructure) -> np.ndarray:

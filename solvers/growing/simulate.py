@@ -146,20 +146,15 @@ class _Walk(NamedTuple):
   action: jax.Array
   hands: jax.Array  # [P]
   length: jax.Array
-  nodes: jax.Array  # [most moves]
-  moves: jax.Array  # [most moves]
-  held: jax.Array  # [most moves] the mover's infostate
-  counted: jax.Array  # [most moves]
+  path: jax.Array  # `[most moves, 4]` node, move, the mover's infostate, and whether it counts
 
 
-def sample_pair(problem: Any, reach: Any, node: jax.Array, numbers: Any) -> jax.Array:
-  """Samples both players' infostates at a node by their joint belief there: `[2]`."""
-  row = jnp.argmax(jnp.asarray(problem.rows, jnp.int32) == jnp.asarray(node, jnp.int32))
-  own = [problem.leaf_reach(reach[p], p)[row] for p in (0, 1)]
-  first = sample_index(numbers[0], own[0] * problem.compatible_mass(own[1][None], 0, row)[0])
-  held = jax.nn.one_hot(first, problem.num_infostates, dtype=own[0].dtype)
-  second = own[1] * problem.compatible_mass(held[None], 1, row)[0]
-  return jnp.stack([first, sample_index(numbers[1], second)])
+def sample_pair(reach: Any, compatible_mass: Callable, numbers: jax.Array) -> jax.Array:
+  """Samples both players' infostates of their `reach` `[H]` each, by their joint belief: `[2]`."""
+  first = sample_index(numbers[0], reach[0] * compatible_mass(reach[1][None], 0)[0])
+  held = jax.nn.one_hot(first, len(reach[0]), dtype=reach[0].dtype)
+  second = sample_index(numbers[1], reach[1] * compatible_mass(held[None], 1)[0])
+  return jnp.stack([first, second])
 
 
 def simulate(
@@ -189,26 +184,23 @@ def simulate(
       action = jnp.where(moves, action, sample_index(drawn[2], store.dealt(node, hands)))
     after = store.turned(node, action, hands)
     moved = moves & (jnp.arange(2, dtype=jnp.int32) == player.astype(jnp.int32))
-    now = jnp.arange(most, dtype=jnp.int32) == walk.length
+    now = jnp.arange(most, dtype=jnp.int32)[:, None] == walk.length
+    taken = jnp.stack([x.astype(jnp.int32) for x in (node, chosen, held, moves)])
     return _Walk(
       store.children(node)[action],
       node,
       action,
       jnp.where(moved, found.leads_to[chosen], after),
       walk.length + 1,
-      jnp.where(now, node, walk.nodes),
-      jnp.where(now, chosen, walk.moves),
-      jnp.where(now, held, walk.held),
-      jnp.where(now, moves, walk.counted),
+      jnp.where(now, taken[None], walk.path),
     )
 
   def goes_on(walk: _Walk) -> jax.Array:
     return (walk.node >= 0) & (store.children(walk.node) >= 0).any()
 
   # Moves are kept as a path: tables of all nodes in the loop would be copied each step.
-  nothing = jnp.zeros(most, jnp.int32)
   start, hands, zero = (x.astype(jnp.int32) for x in (start, hands, jnp.zeros(())))
-  first = _Walk(start, start, zero, hands, zero, nothing, nothing, nothing, nothing > 0)
+  first = _Walk(start, start, zero, hands, zero, jnp.zeros((most, 4), jnp.int32))
   first = varying_alike(first)
   if tuning.on_cpu() or most > _FEW_STEPS:
     end = lax.while_loop(goes_on, step, first)
@@ -224,11 +216,9 @@ def simulate(
   is_action = jnp.arange(store.legal.shape[-1], dtype=jnp.int32) == end.action
   joins = jnp.where(missing, is_action, _joining(store, above, end.hands, search.children))
   joined, places = store.join(above, joins)
-  counts = end.counted.astype(growth.visits.dtype)
-  return Growth(
-    joined,
-    growth.visits.at[end.nodes, end.moves, end.held].add(counts),
-  ), places
+  *way, counts = end.path.T
+  visits = growth.visits.at[tuple(way)].add(counts.astype(growth.visits.dtype))
+  return Growth(joined, visits), places
 
 
 def _joining(store: Store, leaf: jax.Array, hands: jax.Array, most: int | None) -> jax.Array:

@@ -38,6 +38,7 @@ class Store(Protocol):
   movers: Any  # `[L]` as `kind`
   open: Any  # `[L, M, H]` or `[L, M, 1]`, which moves the rules allow
   scale: Any  # the largest payoff
+  steps: int  # of a simulation at most
   deals: bool  # whether chance may move
   asks_once: bool  # whether the network is asked when a node joins and never again
   grows: bool  # whether places are made as nodes join; else all are known beforehand

@@ -287,6 +287,12 @@ def _node_values(tree: PublicTree, policy: jax.Array) -> jax.Array:
 # The value function of hold'em: shares of the pot at the showdown without further bets.
 
 
+@validation.checked
+def milli_big_blinds(game: Holdem) -> float:
+  """Returns how many thousandths of a big blind one unit of the game's payoffs is."""
+  return 1000 / game.rules.big_blind
+
+
 def final_boards(
   game: Holdem, dealt: Sequence[int], most: int | None = None, rng: Any = None
 ) -> np.ndarray:

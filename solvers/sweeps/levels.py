@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from games.public_tree import Array, Level, PublicTree
+from solvers import tuning
 
 Levels = tuple[jax.Array, ...]  # one [n, H] for each level of the tree
 
@@ -26,6 +26,14 @@ def split_levels(tree: PublicTree, nodes: Array) -> Levels:
 def join_levels(levels: Levels) -> jax.Array:
   """Joins one array a level into an array over nodes `[N, ...]`."""
   return jnp.concatenate(levels, axis=0)
+
+
+def take_rows(rows: jax.Array, places: np.ndarray) -> jax.Array:
+  """Takes rows by static places; -1 takes a row of zeros."""
+  if len(places) and (np.diff(places) == 1).all() and places[0] >= 0:
+    return rows[places[0] : places[0] + len(places)]
+  taken = rows.at[np.maximum(places, 0)].get(mode="promise_in_bounds")
+  return taken if (places >= 0).all() else jnp.where((places >= 0)[:, None], taken, 0)
 
 
 def to_children(level: Level, parents: jax.Array) -> jax.Array:
@@ -139,12 +147,8 @@ def lower(
     return rows
   parents = jnp.asarray(tree.infostate_parent)[start:stop, player][first:last]  # [n, H]
   there = rows[first:last]
-  by_pairs = functools.partial(_lower_by_pairs, maximum=maximum)
-  if tree.num_infostates <= _MANY_INFOSTATES:
-    lowered = by_pairs(parents, there)
-  else:
-    one_by_one = functools.partial(_lower_one_by_one, maximum=maximum)
-    lowered = lax.platform_dependent(parents, there, cpu=one_by_one, default=by_pairs)
+  one_by_one = tree.num_infostates > _MANY_INFOSTATES and tuning.on_cpu()
+  lowered = (_lower_one_by_one if one_by_one else _lower_by_pairs)(parents, there, maximum=maximum)
   return _with_rows(rows, first, last, lowered)
 
 

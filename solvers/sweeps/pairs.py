@@ -19,7 +19,15 @@ from jax import lax
 from games.game import CHANCE
 from games.pairs import Pairs, of_tree
 from games.public_tree import Array, PublicTree
-from solvers.sweeps.levels import Levels, chance_reach, join_levels, lift, split_levels, to_children
+from solvers.sweeps.levels import (
+  Levels,
+  chance_reach,
+  join_levels,
+  lift,
+  split_levels,
+  take_rows,
+  to_children,
+)
 from solvers.sweeps.showdowns import Hands, make_showdowns, showdown_values
 
 # Below this many entries a level's payoff tables are multiplied node by node in one fused
@@ -90,10 +98,11 @@ _matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
   """Multiplies a level's reach `[T, H]`, a loop for each run of nodes that share a table."""
   longest = max(1, _LOOP_SIZE // reach.shape[-1] ** 2)
-  pieces = []
-  for table, start, stop in runs:
-    for low in range(start, stop, longest):
-      pieces.append(_product(payoffs[table][:, None], reach[low : min(low + longest, stop)]))
+  pieces = [
+    _product(payoffs[table][:, None], reach[low : min(low + longest, stop)])
+    for table, start, stop in runs
+    for low in range(start, stop, longest)
+  ]
   return jnp.concatenate(pieces)
 
 
@@ -149,9 +158,9 @@ def _showdowns(tree: PublicTree, dtype: Any, lanes: int) -> Ends:
   for rows, boards in _shown(tree):
     alone = boards is None
     index = jnp.maximum(tree.payoff_index[rows[:, 0]] - 1, 0) if alone else boards
+    strengths = jnp.asarray(tree.strengths)[index]
     # A matrix for each row of each of many trees solved together would be too much to hold.
-    how: Any = {"hands": hands_of(tree), "lanes": lanes, "by_row": alone}
-    found.append(make_showdowns(jnp.asarray(tree.strengths)[index], dtype, **how))
+    found.append(make_showdowns(strengths, dtype, hands=hands_of(tree), lanes=lanes, by_row=alone))
   return tuple(found)
 
 
@@ -171,28 +180,20 @@ def _hand_values(
   tables = _payoff_tables(tree)
   sources = [np.flatnonzero(tables <= 0)]
   sign = 1 if player == 0 else -1  # a fold's stake is player 0's, a showdown's is the winner's
-  parts = [sign * pairs.mass(None, _take(every, sources[0]), player)]
+  parts = [sign * pairs.mass(None, take_rows(every, sources[0]), player)]
   for showdowns, (rows, _) in zip(ends, _shown(tree)):
     sources.append(rows.reshape(-1))
-    shown = showdown_values(showdowns, _take(every, sources[-1]).reshape(*rows.shape, -1))
+    shown = showdown_values(showdowns, take_rows(every, sources[-1]).reshape(*rows.shape, -1))
     parts.append(shown.reshape(rows.size, -1))
   joined, source = jnp.concatenate(parts), np.concatenate(sources)
   place = np.empty(len(tables) + 1, int)  # where each row has gone, at last; what fills up is last
   place[source] = np.arange(len(source))
-  values = _take(joined, place[:-1])
+  values = take_rows(joined, place[:-1])
   if (tables < 0).any():
-    folds = _take(joined, np.searchsorted(sources[0], np.arange(len(tables))))
+    folds = take_rows(joined, np.searchsorted(sources[0], np.arange(len(tables))))
     values = jnp.where(jnp.asarray(tree.payoff_index)[:, None] > 0, values, folds)
   parts = jnp.split(values, tree.structure.terminal_offsets[1:-1])
   return tuple(x if level.num_terminals else None for x, level in zip(parts, levels))
-
-
-def _take(rows: jax.Array, places: np.ndarray) -> jax.Array:
-  """Takes rows by static places; -1 takes a row of zeros."""
-  if len(places) and (np.diff(places) == 1).all() and places[0] >= 0:
-    return rows[places[0] : places[0] + len(places)]
-  taken = rows.at[np.maximum(places, 0)].get(mode="promise_in_bounds")
-  return taken if (places >= 0).all() else jnp.where((places >= 0)[:, None], taken, 0)
 
 
 Masks = tuple[jax.Array | None, ...]  # for each level `[n or 1, H]`, None for all ones

@@ -184,7 +184,6 @@ class Problem:
 
   def payoff_bound(self, index: int) -> jax.Array:
     """Returns the largest payoff below a level, in the unit of its rows over all reach there."""
-    del index
     return jnp.asarray(payoff_bound(self.tree))
 
   def with_nature(self, index: int, own: jax.Array, player: int) -> jax.Array:
@@ -244,7 +243,6 @@ class Problem:
 
   # Up: values.
 
-  @abc.abstractmethod
   def values_up(
     self,
     policy: Levels | None,
@@ -260,6 +258,42 @@ class Problem:
       leaf_values: `[L, H]` counterfactual (`weigh_leaf_values`); None if there are no leaves.
       player: whose values, 0 or 1.
     """
+    outer = self._outer_values(opponent_reach, leaf_values, player)
+    nodes: list[jax.Array] = [jnp.zeros(())] * len(outer)
+    parents: list[jax.Array | None] = [None] * len(nodes)
+    inner = None
+    for i in reversed(range(len(nodes))):
+      there = [x for x in (inner, *outer[i]) if x is not None]
+      values = there[0] if len(there) == 1 else jnp.concatenate(there, axis=0)
+      possible = self.possible_rows(i, player)
+      nodes[i] = values = values if possible is None else values * possible
+      if i == 0:
+        break
+      inner = self._rise(i, values, policy, player, outer)
+      if self.moves_at(i, player) is not False:
+        parents[i] = self.from_parents(i, player, inner)
+    return Sweep(tuple(nodes), nodes[0][0], tuple(parents))
+
+  @abc.abstractmethod
+  def _outer_values(
+    self, opponent_reach: Levels, leaf_values: jax.Array | None, player: int
+  ) -> list[list[jax.Array | None]]:
+    """Returns counterfactual values of leaves and ends, each level's in parts; None for no part."""
+
+  def _rise(
+    self, index: int, values: jax.Array, policy: Levels | None, player: int, outer: Any
+  ) -> Any:
+    """Returns the values of the nodes above level `index` that have moves, from its `values`."""
+    moved = self.moves_at(index, player)
+    if moved is False or policy is not None:
+      weighted = values if moved is False else choose(moved, policy[index] * values, values)
+      return self._over_children(index, player, weighted)
+    best = self._held_best(index, player, values)
+    if moved is True:
+      return best
+    start = self.tree.structure.offsets[index - 1]
+    kind = jnp.asarray(self.tree.kind)[start : start + len(best), None]
+    return jnp.where(kind == player, best, self._over_children(index, player, values))
 
   def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
     """Returns the advantage of each move to level `index` over its parent: `[n, H]`.
@@ -352,9 +386,6 @@ class Problem:
     """Returns which children the parents of a level have."""
     return self.tree.structure.levels[index]
 
-  def _num_inner(self, index: int) -> int:
-    return self._level(index).num_inner
-
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the parents' rows of level `index`, in the nodes' own infostates: `[n, H]`."""
     rows = to_children(self._level(index), above)
@@ -367,7 +398,8 @@ class Problem:
     if maximum and self.exists is not None:
       rows = jnp.where(self.exists[index] > 0, rows, -jnp.inf)
     rows = lower(self.tree, index, player, rows, maximum=maximum) if self.hides else rows
-    return reduce_children(self._level(index), rows, self._num_inner(index - 1), maximum=maximum)
+    number = self._level(index - 1).num_inner
+    return reduce_children(self._level(index), rows, number, maximum=maximum)
 
   def _held_best(self, index: int, player: int, values: jax.Array) -> jax.Array:
     """Returns the value of each of `player`'s choices, at best under the floor if there is one."""
@@ -445,47 +477,13 @@ class TreeProblem(Problem):
       below = below * choose(moved, policy, jnp.ones_like(policy))
     return self.pairs.mask_reach(index, player, below)
 
-  def values_up(
-    self,
-    policy: Levels | None,
-    opponent_reach: Levels,
-    leaf_values: jax.Array | None,
-    player: int,
-  ) -> Sweep:
-    structure = self.tree.structure
+  def _outer_values(self, opponent_reach, leaf_values, player):
     terminals = self.pairs.terminal_values(self.tree, opponent_reach, player)
-    nodes: list[jax.Array] = [jnp.zeros(())] * len(structure.levels)
-    parents: list[jax.Array | None] = [None] * len(nodes)
-    inner = None
-    for i in reversed(range(len(nodes))):
-      start, number = structure.leaf_offsets[i], structure.levels[i].num_leaves
-      leaves = leaf_values[start : start + number] if number and leaf_values is not None else None
-      there = [x for x in (inner, leaves, terminals[i]) if x is not None]
-      values = there[0] if len(there) == 1 else jnp.concatenate(there, axis=0)
-      nodes[i] = values = self.pairs.mask_values(i, player, values)
-      if i == 0:
-        break
-      moved = self.moves_at(i, player)
-      if policy is None:
-        inner = self._best_over_children(i, values, player, moved)
-      else:
-        weighted = values if moved is False else choose(moved, policy[i] * values, values)
-        inner = self._over_children(i, player, weighted)
-      if moved is not False:
-        parents[i] = self.from_parents(i, player, inner)
-    return Sweep(tuple(nodes), nodes[0][0], tuple(parents))
-
-  def _best_over_children(
-    self, index: int, values: jax.Array, player: int, moved: Moves
-  ) -> jax.Array:
-    if moved is False:
-      return self._over_children(index, player, values)
-    best = self._held_best(index, player, values)
-    if moved is True:
-      return best
-    start = self.tree.structure.offsets[index - 1]
-    kind = jnp.asarray(self.tree.kind)[start : start + len(best), None]
-    return jnp.where(kind == player, best, self._over_children(index, player, values))
+    leaves: list[Any] = [None] * len(terminals)
+    if leaf_values is not None:
+      stops = self.tree.structure.leaf_offsets[1:-1]
+      leaves = [x if len(x) else None for x in jnp.split(leaf_values, stops)]
+    return [list(x) for x in zip(leaves, terminals)]
 
 
 def make_problem(

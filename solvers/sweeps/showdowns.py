@@ -35,7 +35,9 @@ class SortedShowdowns(NamedTuple):
   weight: jax.Array | None = None  # [K, b, blocks] what `order` counts for; None for one
 
 
-Showdowns = SortedShowdowns | jax.Array  # sorted, or dense [K, H, H]: signs of who wins
+# Sorted; or dense, `[K, H, H]`: 1, 0 or -1 as the last axis' hand wins from the other, 0 where they
+# block each other.
+Showdowns = SortedShowdowns | jax.Array
 
 
 class Hands(NamedTuple):
@@ -66,28 +68,16 @@ def make_showdowns(
   `lanes` trees do so side by side, each with boards of its own; `by_row` says that each row of a
   tree has its own.
   """
+  num_hands = strengths.shape[-1]
+  hands = Hands.all_pairs(num_hands) if hands is None else hands
   if dense is None:
-    pieces, num_hands = tuning.pieces(), strengths.shape[-1]
-    few = num_hands <= _FEW_HANDS and not by_row
+    pieces, few = tuning.pieces(), num_hands <= _FEW_HANDS and not by_row
     entries = strengths.size * num_hands * (lanes if pieces.of_all_lanes else 1)
     dense = entries <= (pieces.dense_of_few if few else pieces.dense)
   if dense:
-    return dense_showdowns(strengths, dtype, hands)
-  return sorted_showdowns(strengths, hands)
-
-
-def dense_showdowns(strengths: jax.Array, dtype, hands: Hands | None = None) -> jax.Array:
-  """Returns `[K, H, H]`: what the last axis' hand wins from the other, 0 for pairs that block."""
-  hands = Hands.all_pairs(strengths.shape[-1]) if hands is None else hands
-  cards = hands.cards
-  apart = ~(cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
-  wins = jnp.sign(strengths[:, None, :] - strengths[:, :, None]).astype(dtype)
-  return jnp.where(apart[None], wins, 0.0)
-
-
-def sorted_showdowns(strengths: jax.Array, hands: Hands | None = None) -> SortedShowdowns:
-  """Sorts the hands of each board, all of them and those of each card: `strengths` `[K, H]`."""
-  hands = Hands.all_pairs(strengths.shape[-1]) if hands is None else hands
+    apart = ~(hands.cards[:, None, :, None] == hands.cards[None, :, None, :]).any(axis=(2, 3))
+    wins = jnp.sign(strengths[:, None, :] - strengths[:, :, None]).astype(dtype)
+    return jnp.where(apart[None], wins, 0.0)
   of_card = jnp.asarray(hands_of_card(holds(hands.cards, hands.num_cards, int), hands.most))
   return jax.vmap(lambda x: sort_between(x, of_card, x, hands.cards, None))(strengths)
 

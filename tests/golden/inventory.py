@@ -21,8 +21,7 @@ import games
 import rebel_jax
 import solvers
 from rebel_jax.config import allowed
-from rebel_jax.networks.names import ACTIVATIONS
-from rebel_jax.networks.optimizers import OPTIMIZERS
+from rebel_jax.networks.names import ACTIVATIONS, OPTIMIZERS
 from rebel_jax.training.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -108,7 +107,7 @@ def inventory() -> dict[str, dict[str, Any]]:
     "optimizers": list(OPTIMIZERS),
     "activations": list(ACTIVATIONS),
     "networks": networks,
-    "targets": [make.__module__.rpartition(".")[2] for make in TARGETS],
+    "targets": [make.__name__.removesuffix("_target") for make in TARGETS],
   }
   shipped = ROOT / "rebel_jax" / "pretrained"
   found["networks"] = {

@@ -32,7 +32,7 @@ def found_without_search(ground, about, policy, values):
   zeros = jnp.zeros(len(values), jnp.int32)
   left = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(values), *x.shape)), ground.nothing())
   left = left._replace(current=zeros, here=about.here)
-  asked = Asked(about.here, about.start.beliefs, zeros + 1)
+  asked = Asked(about.here, about.beliefs, zeros + 1)
   return Found(policy, values, values, jnp.ones_like(values), left, asked)
 
 
@@ -40,7 +40,7 @@ def searched_for_nothing(ground, about, *_, **__):
   """Returns uniform policies, and beliefs for values."""
   moves = ground.rules.moves_of(*about.here).action >= 0
   policy = moves / jnp.maximum(moves.sum(axis=1, keepdims=True), 1)
-  return found_without_search(ground, about, policy, about.start.beliefs)
+  return found_without_search(ground, about, policy, about.beliefs)
 
 
 @pytest.mark.parametrize("solves", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -217,7 +217,7 @@ def test_killed_at_any_moment(tmp_path):
       while checkpoint.checkpoints_of(folder)[-1:] == last and process.poll() is None:
         time.sleep(0.01)
       with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=rng.uniform(0.0, 1.5))
+        process.wait(timeout=rng.uniform(0.0, 0.5))
       process.kill()
       assert process.wait() in (0, -signal.SIGKILL), process.stderr.read()
     if process.returncode == 0:

@@ -58,10 +58,13 @@ class Table(nn.Module):
   """A number for each move of each infostate, by decision."""
 
   shape: tuple[int, ...]
+  infostates: "Infostates"
 
   @nn.compact
   def __call__(self, features, history, place):
-    return jnp.zeros((len(place), self.param("table", nn.initializers.zeros, self.shape).shape[1]))
+    rows = self.param("table", nn.initializers.zeros, self.shape)[self.infostates.nodes(history)]
+    # Without regret uniform, as the solver is.
+    return jnp.maximum(rows, 0.0).swapaxes(1, 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,9 +92,11 @@ class Infostates:
     nodes = np.arange(len(lines), dtype=np.int32)[:, None]
     self.held = np.argsort(jax.jit(table.inputs)(nodes, lines)[2], axis=1)
 
+  def nodes(self, history):
+    return (((history + 2) @ self.factors)[:, None] == self.marks).argmax(axis=1)
+
   def of(self, examples):
-    marks = (examples.history + 2) @ self.factors
-    node = (marks[:, None] == self.marks).argmax(axis=1)
+    node = self.nodes(examples.history)
     return node * self.held.shape[1] + jnp.asarray(self.held)[node, examples.place]
 
 
@@ -100,10 +105,6 @@ class Tables(DeepTrainer):
   """Deep CFR whose networks are tables: the least squares of a memory, its weighted means."""
 
   infostates: Any = None
-
-  def numbers(self, target, params, table, states, history):
-    # Without regret uniform, as the solver is.
-    return jnp.maximum(params["params"]["table"][states[:, 0]], 0.0)
 
   def learn(self, target, learned, replay, key, turns):
     kept, (*shape, h) = replay.examples, learned[0]["params"]["table"].shape
@@ -120,9 +121,10 @@ def tables(game, iterations, play=Everything(1, 1_000), **settings):
   setup = make_setup(config, 1)
   tree = setup.table.tree
   shape = tree.num_nodes, setup.table.legal(np.zeros((1, 1), int)).shape[1], tree.num_infostates
-  fields, network = vars(setup.trainer), Table(shape)
+  infostates = Infostates(setup.table)
+  fields, network = vars(setup.trainer), Table(shape, infostates)
   targets = tuple(dataclasses.replace(x, network=network) for x in setup.trainer.targets)
-  more = {"targets": targets, "self_play": play, "infostates": Infostates(setup.table)}
+  more = {"targets": targets, "self_play": play, "infostates": infostates}
   trainer = Tables(**fields | more)
   state = trainer.init(setup.table, 0, setup.mesh)
   state, _ = trainer.run(setup.table, state, iterations, setup.mesh)

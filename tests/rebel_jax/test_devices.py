@@ -20,7 +20,7 @@ import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import PartitionSpec as P
 from rebel_jax.config.presets import get_preset
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.value import Examples
+from rebel_jax.training.targets import ValueExamples as Examples
 from rebel_jax.training.loop import DEVICES, make_mesh
 from tests.tiny import TINY, stepped
 

@@ -14,7 +14,7 @@ from games.build import stack_trees
 from games.poker import betting
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.value import make_examples
+from rebel_jax.training.targets import value_examples
 from solvers.search.batch import search_batch
 from tests.own_games import Hedge, own_tree
 from tests.rebel_jax.test_poker_learning import GAME
@@ -89,11 +89,11 @@ def test_examples_are_those_of_each_hands_own_game():
     active = np.asarray(searched.active)
     if searched.trees.state.shape[0] == 0 or not active.any():
       continue
-    found = make_examples(None, searched)
+    found = value_examples(None, searched)
     if found is None:
       continue
     ours, valid = found
-    theirs, _ = make_examples(None, search_of_own(setup, params, searched))
+    theirs, _ = value_examples(None, search_of_own(setup, params, searched))
     valid = np.asarray(valid)
     for name in ("features", "beliefs", "mask"):
       one, other = (np.asarray(getattr(x, name))[valid] for x in (ours, theirs))

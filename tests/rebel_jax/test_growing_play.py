@@ -13,7 +13,7 @@ from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.value_policy import divergence
+from rebel_jax.training.targets import divergence
 from tests import harness
 from tests.rebel_jax.test_deep_cfr import TINY as DEEP
 from tests.sentences import refused
@@ -88,10 +88,10 @@ def softmax(logits, axis):
 
 
 def test_divergences_are_those_of_distributions():
-  """Zero, with no gradient, at the target; hidden moves of one infostate share a softmax."""
+  """Zero, with no gradient, at the target; moves that do not exist have no part in the softmax."""
   rng = np.random.default_rng(0)
   logits, target = rng.normal(size=(2, 4, 3, 5)).astype(np.float32)
-  target, own = softmax(target, 1), np.broadcast_to(np.arange(5), target.shape)
+  target, own = softmax(target, 1), np.ones(target.shape, bool)
   found, slope = (jax.jit(f) for f in (divergence, jax.grad(lambda *x: divergence(*x).sum())))
   expected = (target * (np.log(target) - np.log(softmax(logits, 1)))).sum(axis=1)
   np.testing.assert_allclose(found(logits, target, own), expected, rtol=1e-5, atol=1e-6)
@@ -99,15 +99,12 @@ def test_divergences_are_those_of_distributions():
   np.testing.assert_allclose(found(at_target, target, own), 0.0, atol=1e-5)
   np.testing.assert_allclose(slope(at_target, target, own), 0.0, atol=1e-5)
   assert np.abs(slope(logits, target, own)).max() > 0.05
-  # Rock, paper, scissors: one action, and three infostates that it leads to from the first.
-  moves, target = np.zeros((1, 1, 3), int), np.array([[[0.5, 0.5, 0.0]]], np.float32)
-  logits = np.array([[[1.0, 0.0, -1.0]]], np.float32)
-  shared = np.asarray(found(logits, target, moves))[0]
-  assert shared[0] == pytest.approx(-0.5 * np.log(2 * softmax(logits, 2)[..., :2]).sum(), rel=1e-5)
-  np.testing.assert_array_equal(shared[1:], 0.0)
-  # What is not there has no part in the softmax, whatever its logit.
-  logits[0, 0, 2], moves[0, 0, 2] = 9.0, -1
-  assert found(logits, target, moves)[0, 0] < shared[0]
+  own[:, 2:, 1:], own[:, :, 4] = False, False
+  target, shares = (softmax(np.where(own, x, -99.0), 1) * own for x in (np.log(target), logits))
+  expected = np.where(target > 0, target * np.log((target + 1e-30) / (shares + 1e-30)), 0).sum(1)
+  for unseen in (logits, np.where(own, logits, 9.0)):
+    np.testing.assert_allclose(found(unseen, target, own), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(slope(unseen, target, own)[~own], 0.0)
 
 
 LARGE = TINY.replace(game="liars_dice", game_params=(("num_dice", 3), ("num_faces", 6)))

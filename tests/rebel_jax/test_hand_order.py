@@ -11,7 +11,7 @@ from rebel_jax.config import Config, ConfigError, get_preset
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, order_hands, standing
 from rebel_jax.networks.value import OrderedNetwork, PolicyNetwork, ValueNetwork
 from rebel_jax.training.setup import make_network, make_policy_network
-from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
+from solvers.sweeps.showdowns import make_showdowns
 from tests.hand_pairs import pairs_on
 
 DECK = Deck("9TJQKA", "shd")
@@ -166,10 +166,8 @@ def pairwise(board, other, **how):
   return np.stack([won / np.where(mass > 0, mass, 1), mass])
 
 
-@pytest.mark.parametrize(
-  ("make", "size"), [(dense_showdowns, 3), (sorted_showdowns, 0), (sorted_showdowns, 5)]
-)
-def test_it_is_what_pairs_of_hands_come_to(size, make, x64):
+@pytest.mark.parametrize(("dense", "size"), [(True, 3), (False, 0), (False, 5)])
+def test_it_is_what_pairs_of_hands_come_to(size, dense, x64):
   rng = np.random.default_rng(size)
   boards = [sorted(rng.choice(DECK.num_cards, size, replace=False)) for _ in range(4)]
   shown = np.zeros((4, DECK.num_cards))
@@ -178,10 +176,11 @@ def test_it_is_what_pairs_of_hands_come_to(size, make, x64):
   # A range of a few hands, among them some that the board blocks.
   other = rng.dirichlet(np.full(len(HANDS), 0.1), 4)
   hands = in_order(shown)
-  arguments = (jnp.float64,) if make is dense_showdowns else ()
-  found = np.asarray(
-    jax.jit(lambda x: standing(make(hands.strength, *arguments), hands.live, x))(other)
-  )
+
+  def share(x):
+    return standing(make_showdowns(hands.strength, x.dtype, dense=dense), hands.live, x)
+
+  found = np.asarray(jax.jit(share)(other))
   expected = np.stack([pairwise(*each) for each in zip(boards, other)])
   np.testing.assert_allclose(found, expected, atol=1e-9)
   assert size == 0 or np.abs(expected[:, 0]).max() > 0.1

@@ -45,7 +45,7 @@ def moves(tree, opponent):
 
 def test_the_pot_is_raised_after_every_raise(river):
   game, tree = river
-  rules = solvers.metrics.LBRRules(("CP",))
+  rules = solvers.contrib.LBRRules(("CP",))
   taken = moves(tree, "pot_maniac")
   expected = {node: {rules.moves(game, np.asarray(tree.state)[node])[-1]} for node in taken}
   assert taken == expected

@@ -12,13 +12,12 @@ import pytest
 from optax import contrib
 
 from rebel_jax.config.config import LearningSettings
-from rebel_jax.networks import optimizers
-from rebel_jax.networks.optimizers import OPTIMIZERS
+from rebel_jax.networks import names
+from rebel_jax.networks.names import OPTIMIZERS
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training import targets
-from rebel_jax.training.targets import policy, value
-from rebel_jax.training.targets.target import Target, array
-from rebel_jax.training.targets.value import Examples
+from rebel_jax.training.targets import Target, array
+from rebel_jax.training.targets import ValueExamples as Examples
 from solvers import tuning
 from tests.products import with_rounded_products
 from tests.tiny import TINY, stepped
@@ -43,9 +42,9 @@ def make_target(optimizer: str, learning_rate: float) -> Target:
     network=NETWORK,
     learning=LearningSettings(optimizer, learning_rate, batch_size=256),
     example=Examples(*map(array, (3, 8, 4, 4))),
-    make_examples=value.make_examples,
-    errors=value.errors,
-    most_examples=value.most_examples,
+    make_examples=targets.value_examples,
+    errors=targets.value_errors,
+    most_examples=targets.most_values,
   )
 
 
@@ -87,7 +86,7 @@ def test_muon_where_products_are_rounded(monkeypatch):
     return jnp.linalg.norm(rounded - exact) / jnp.linalg.norm(exact)
 
   assert error() < 1e-3
-  monkeypatch.setattr(optimizers, "_product", jnp.matmul)
+  monkeypatch.setattr(names, "_product", jnp.matmul)
   assert error() > 0.1
 
 
@@ -105,18 +104,18 @@ class InUnits:
 def test_errors_of_values(size, expected):
   """Huber's: x^2 / 2 up to 1, |x| - 1/2 beyond."""
   examples = Examples(*map(jnp.array, ([[0.0]], [[0.0] * 6], [[0.5, 1.0, 1.0]], [[1.0, 1.0, 0.0]])))
-  errors, weights = value.errors(InUnits(size), jnp.array([[1.0, 4.0, 0.0]]), examples)
+  errors, weights = targets.value_errors(InUnits(size), jnp.array([[1.0, 4.0, 0.0]]), examples)
   np.testing.assert_allclose(errors[0], expected)
   np.testing.assert_array_equal(weights[0], [1, 1, 0])
   with pytest.raises(AssertionError):  # one value a player would be broadcast
-    value.errors(InUnits(size), jnp.ones((1, 1)), examples)
+    targets.value_errors(InUnits(size), jnp.ones((1, 1)), examples)
 
 
 def test_errors_of_policies():
   policies = jnp.array([[[255, 0], [0, 0]]], jnp.uint8)
-  examples = policy.PolicyExamples(*map(jnp.array, ([[0.0]], [[0.0] * 4], [[1, 1]])), policies)
+  examples = targets.PolicyExamples(*map(jnp.array, ([[0.0]], [[0.0] * 4], [[1, 1]])), policies)
   predicted = jnp.array([[[0.75, 0.5], [0.25, 0.5]]])
-  errors, weights = policy.errors(None, predicted, examples)
+  errors, weights = targets.policy_errors(None, predicted, examples)
   np.testing.assert_allclose(errors[0], [2 * 0.25**2, 0.5])
   np.testing.assert_array_equal(weights, [[1, 0]])
 
@@ -144,7 +143,7 @@ def test_examples_that_are_not_valid_do_not_count():
 )
 def test_mistakes_in_a_target_are_found_before_anything_is_learned(changes, sentence, monkeypatch):
   def make(*arguments):
-    return dataclasses.replace(value.make_target(*arguments), name="outcome", **changes)
+    return dataclasses.replace(targets.value_target(*arguments), name="outcome", **changes)
 
   monkeypatch.setattr(targets, "TARGETS", (*targets.TARGETS, make))
   with pytest.raises((ValueError, AssertionError), match=sentence):

@@ -162,7 +162,7 @@ def test_solvers_find_the_value(name):
   assert pyspiel.exploitability(spiel_game, exported) == pytest.approx(ours, abs=1e-5)
   assert ours < 2e-2
   value = spiel_value(spiel_game.new_initial_state(), exported)
-  assert abs(value - game_value(spiel_game)) < 2 * ours + 1e-5
+  assert abs(value - game_value(spiel_game.new_initial_state())) < 2 * ours + 1e-5
   # Control: another policy is worth something else.
   uniform = pyspiel.UniformRandomPolicy(spiel_game)
   assert pyspiel.exploitability(spiel_game, uniform) > 5 * ours

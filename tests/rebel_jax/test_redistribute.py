@@ -13,7 +13,7 @@ from rebel_jax.training import replay as replays
 from rebel_jax.training.chain_play import ChainLanes
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
-from rebel_jax.training.targets.value import Examples
+from rebel_jax.training.targets import ValueExamples as Examples
 from tests.tiny import python
 
 LAYOUTS = [(1, 8), (8, 1), (4, 2), (1, 1)]

@@ -16,7 +16,7 @@ from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_state_network
 from tests import tiny
 from tests.rebel_jax.test_play import at_the_table
-from tests.trees import children_of
+from tests.trees import children_of, mover, possible_of
 
 ROOM = 8
 
@@ -52,9 +52,15 @@ def resolved(name, seed, chain="own") -> np.ndarray:
 
 
 def played(name, seed) -> np.ndarray:
-  """Returns the agent's policy at all decisions, `[N, H]`, each reached by its own searches."""
+  """Returns the agent's policy at all decisions, `[N, H]`, each reached by its own searches.
+
+  It is NaN where nobody moves, and for hands that nobody can hold.
+  """
   tree, game = games.build_public_tree(searcher(name).game), searcher(name).game
-  agent, policy = searcher(name).agent(seed=seed), np.ones((tree.num_nodes, tree.num_infostates))
+  agent, policy = (
+    searcher(name).agent(seed=seed),
+    np.full((tree.num_nodes, tree.num_infostates), np.nan),
+  )
   dealt, children = np.argmax(np.asarray(game.prior()) > 0, axis=1), children_of(tree)
   for node in np.flatnonzero(np.asarray(tree.kind) < games.CHANCE):
     player = int(tree.kind[node])
@@ -72,10 +78,14 @@ def played(name, seed) -> np.ndarray:
   "name", ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)]
 )
 def test_an_agent_plays_the_policy_that_is_measured(name):
-  policy = played(name, 3)
-  np.testing.assert_allclose(policy, resolved(name, 3), atol=1e-6)
-  assert np.abs(policy - resolved(name, 4)).max() > 1e-2
-  assert np.abs(policy - resolved(name, 3, "single")).max() > 1e-2
+  policy, tree = played(name, 3), games.build_public_tree(searcher(name).game)
+  movers, made = mover(tree), ~np.isnan(policy)
+  moves = np.flatnonzero(movers < games.CHANCE)
+  held = possible_of(tree)[np.asarray(tree.parent)[moves], movers[moves]]
+  np.testing.assert_array_equal(made[moves], held)
+  np.testing.assert_allclose(policy[made], resolved(name, 3)[made], atol=1e-6)
+  assert np.abs(policy - resolved(name, 4))[made].max() > 1e-2
+  assert np.abs(policy - resolved(name, 3, "single"))[made].max() > 1e-2
 
 
 def test_agents_side_by_side_search_in_as_few_calls_as_there_is_room_for(monkeypatch):

@@ -17,12 +17,11 @@ from games.poker.cards import draws, made_hands
 from games.poker.lines import expand_policy
 from rebel_jax import spot
 from rebel_jax.config.config import ConfigError
-from rebel_jax.spots import history, report, values
+from rebel_jax.spots import report, values
 from rebel_jax.spots.explorer import Explorer, grid_text
 from rebel_jax.spots.solved import prepare
-from rebel_jax.spots.spot import measure
-from rebel_jax.spots.study import FIELDS, Study, records
-from rebel_jax.spots.trial import Trial
+from rebel_jax.spots.spot import measure, read_history
+from rebel_jax.spots.study import FIELDS, Study, Trial, records
 from tests.tiny import python
 
 SPOT = spot.Spot("TdJdQhKc2s", "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
@@ -552,7 +551,7 @@ def test_hands_that_were_played_become_spots(tmp_path, run, capsys):
 
   def read(text, street=None):
     path.write_text(text)
-    return history.read_history(str(path), street)
+    return read_history(str(path), street)
 
   assert read(HAND) == ("Td9d6hQc", 6.5, 46.75, "bet 46.75, fold")
   line = "check, bet 1.75, call, Qc, bet 46.75, fold"

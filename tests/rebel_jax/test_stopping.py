@@ -19,7 +19,7 @@ from rebel_jax.runs.display import CLOSED_PIPE, Interrupted, RunError, Signals
 from rebel_jax.runs.metrics import Pace
 from rebel_jax.runs.run import _Run, train
 from rebel_jax.training.loop import Trainer
-from rebel_jax.training.targets.target import Decay
+from rebel_jax.training.targets import Decay
 from tests.rebel_jax.test_checkpoint import assert_same_run
 from tests.tiny import TINY, as_flags, rows, tiny, trained
 
@@ -211,11 +211,12 @@ def test_evaluations_take_time_too():
   pace.evaluation = 20.0
   # After steps 50 and 75; the one at the end is apart.
   assert [pace.left(step) for step in (30, 50, 75, 99, 100)] == pytest.approx([110, 70, 25, 1, 0])
-  assert pace.affordable(30, 111.0) == 0  # all of it
-  assert pace.affordable(30, 109.0) == 128 * 99
-  assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
-  assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
-  assert pace.affordable(30, 20.5) == 128 * 50
+  # All of it; 40 steps and an evaluation; up to where the first one would be.
+  for seconds, steps in ((111, 100), (109, 99), (60, 70), (39, 50), (20.5, 50)):
+    limit = (seconds + 1e-6) / (0.9 * 0.4)
+    pace.config = pace._whole = config.replace(max_seconds=limit)
+    pace.shorten(30, 0.6 * limit)
+    assert pace.config.num_steps == steps
 
 
 STUCK = """

@@ -70,7 +70,7 @@ def test_local_best_response_plays_an_agent():
   strategy.start()
   rows = strategy.rows()
   np.testing.assert_allclose(rows.sum(axis=0), 1.0, atol=1e-5)
-  found = solvers.metrics.local_best_response(agent.searcher.game, strategy, num_hands=8, seed=1)
+  found = solvers.contrib.local_best_response(agent.searcher.game, strategy, num_hands=8, seed=1)
   assert np.isfinite(found.mean)
   assert found.num_hands == 8
 

@@ -12,7 +12,7 @@ from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.target import init_params
+from rebel_jax.training.targets import init_params
 from solvers import tuning
 from tests import harness
 from tests.tiny import TINY, TINY_GROWING, TINY_PERFECT

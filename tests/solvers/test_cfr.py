@@ -1,79 +1,26 @@
-"""CFR update by update against the referee that walks over histories, in float64."""
+"""CFR, CFR-AVG and warm starts against the referee that walks over histories, in float64."""
 
 import dataclasses
+import functools
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
 import solvers
+from solvers.algorithms.wrappers import CFRAvg, WarmStarted
 from tests import brute_force, harness
 
-NUM_UPDATES = 16
-TOLERANCE = 1e-10
-ALGORITHMS = {"vanilla": solvers.vanilla_cfr(), "linear": solvers.linear_cfr()}
-
-
-# Each case compiles twice a rule: by default those of a kind that are the smallest.
-QUICK = [("kuhn", "vanilla"), ("leduc_after_a_card", "vanilla"), ("liars_dice_1x3f", "linear"),
-         ("random_5", "linear")]  # fmt: skip
-OTHERS = [("rock_paper_scissors", "vanilla"), ("random_2", "vanilla"), ("leduc", "linear"),
-          ("liars_dice_2x2f_after_a_bid", "linear")]  # fmt: skip
-CASES = [*QUICK, *(pytest.param(*x, marks=pytest.mark.slow) for x in OTHERS)]
-
-
-def build(case, *, jitter=False):
-  """Returns game, root and tree of a case, and random root beliefs with zeros among them."""
-  game, root = harness.make_case(case)
-  if jitter:
-    harness.jitter_payoffs(game)
-  tree = games.build_public_tree(game, root=root)
-  rng = np.random.default_rng(len(case))
-  return game, root, tree, harness.random_beliefs(rng, harness.root_possible(tree))
-
-
-def errors(steps, algorithm, tree, edges, beliefs, **leaves):
-  """Returns the largest errors of policies, averages and root values over all updates."""
-  worst = np.zeros(3)
-  for t, step in enumerate(steps):
-    current, average, values = harness.run(tree, beliefs, t + 1, algorithm=algorithm, **leaves)
-    pairs = (current, step.policy), (average, step.average)
-    apart = [brute_force.worst_difference(edges, *pair) for pair in pairs]
-    worst = np.maximum(worst, [*apart, np.abs(values - step.root_values).max()])
-  return worst
-
-
-@pytest.mark.parametrize(("case", "name"), CASES)
-def test_every_update_matches_the_referee(case, name, x64):
-  game, root, tree, beliefs = build(case, jitter=True)
-  referee = brute_force.Referee(game, root, beliefs)
-  steps = list(referee.cfr(NUM_UPDATES, linear=name == "linear"))
-  edges = brute_force.tree_edges(tree, root)
-  assert errors(steps, ALGORITHMS[name], tree, edges, beliefs).max() < TOLERANCE
-
-
-@pytest.mark.parametrize(("case", "name"), CASES)
-def test_every_update_follows_from_the_one_before(case, name, x64):
-  """As above with the games' own payoffs and priors, where ties do occur."""
-  game, root, tree, _ = build(case)
-  beliefs = np.asarray(tree.prior)
-  referee = brute_force.Referee(game, root, beliefs)
-  trajectory = [
-    harness.run(tree, beliefs, t + 1, algorithm=ALGORITHMS[name]) for t in range(NUM_UPDATES)
-  ]
-  edges = brute_force.tree_edges(tree, root)
-  follow = [brute_force.from_array(edges, current) for current, _, _ in trajectory]
-  steps = referee.cfr(NUM_UPDATES, linear=name == "linear", follow=follow)
-  num_decided = 0
-  for step, (current, average, values) in zip(steps, trajectory, strict=True):
-    num_decided += len(step.decided)
-    error = brute_force.worst_difference(edges, current, step.policy, step.decided)
-    assert error < TOLERANCE
-    assert brute_force.worst_difference(edges, average, step.average) < TOLERANCE
-    np.testing.assert_allclose(values, step.root_values, rtol=0, atol=TOLERANCE)
-  assert num_decided > 0.2 * len(referee.infosets) * NUM_UPDATES / 2
-
+NUM_UPDATES = 12
+TOLERANCE = 1e-9
+ALGORITHMS = {
+  "vanilla": solvers.vanilla_cfr,
+  "linear": solvers.linear_cfr,
+  "quadratic": solvers.cfr_plus,
+}
 
 # Trees that are cut off: where each leaf is worth a payoff matrix, such a tree is a whole game
 # that ends there. The referee solves that game; the solver only learns what leaves are worth.
@@ -152,31 +99,63 @@ def matrix_values(params, query):
   return jnp.where(mass > 0, total / jnp.where(mass > 0, mass, 1.0), 0.0)
 
 
-def scene(case):
-  """Returns the cut tree, its edges, leaf params, root beliefs with zeros, and the referee."""
+def scene(case, cut=True):
+  """Returns a tree, its edges, leaf params, root beliefs with zeros, and the referee."""
   game, root = harness.make_case(case)
   harness.jitter_payoffs(game)
-  rng = np.random.default_rng(len(case))
-  cut = CutOff(game, CUTS[case], rng)
-  tree = games.build_public_tree(game, root=root, depth=CUTS[case] - len(root))
-  assert tree.depth_limited
-  places = [cut.table_of(state) for state in tree.state[tree.leaf_nodes]]
-  params = cut.leaf_tables[places], tree.pair_weights[tree.leaf_pair_index]
+  rng, depth, params = np.random.default_rng(len(case)), None, None
+  if cut:
+    game, depth, whole = CutOff(game, CUTS[case], rng), CUTS[case] - len(root), game
+  tree = games.build_public_tree(whole if cut else game, root=root, depth=depth)
+  assert tree.depth_limited == cut
+  if cut:
+    places = [game.table_of(state) for state in tree.state[tree.leaf_nodes]]
+    params = game.leaf_tables[places], tree.pair_weights[tree.leaf_pair_index]
   beliefs = harness.random_beliefs(rng, harness.root_possible(tree))
-  referee = brute_force.Referee(cut, root, beliefs)
+  referee = brute_force.Referee(game, root, beliefs)
   return tree, brute_force.tree_edges(tree, root), params, beliefs, referee
 
 
-def errors_where_cut(case, algorithm):
-  """Returns `errors` of a tree that is cut off."""
-  tree, edges, params, beliefs, referee = scene(case)
-  steps = referee.cfr(12, linear=True)
-  return errors(steps, algorithm, tree, edges, beliefs, params=params, leaf_values=matrix_values)
+def errors(scene, algorithm, steps, start=None, leaf_values=matrix_values):
+  """Returns the largest errors of policies, averages and root values before pairs of updates."""
+  tree, edges, params, beliefs, _ = scene
+  worst, steps = np.zeros(3), list(steps)[::2]
+  how = {"algorithm": algorithm, "leaf_values": leaf_values, "pairs": len(steps)}
+  for step, *found in zip(steps, *harness.iterates(tree, beliefs, params, start, **how)):
+    apart = [brute_force.worst_difference(edges, x, y) for x, y in zip(found[:2], step)]
+    worst = np.maximum(worst, [*apart, np.abs(found[2] - step.root_values).max()])
+  return worst
+
+
+def cfr_errors(case, algorithm, *, linear=True, cut=False):
+  """Returns `errors` against CFR of the referee."""
+  made = scene(case, cut)
+  return errors(made, algorithm, made[-1].cfr(NUM_UPDATES, linear=linear))
+
+
+# Each case compiles anew: by default those of a kind that are the smallest.
+QUICK = [("kuhn", "vanilla"), ("leduc_after_a_card", "vanilla"), ("liars_dice_1x3f", "linear"),
+         ("random_5", "linear")]  # fmt: skip
+OTHERS = [("rock_paper_scissors", "vanilla"), ("random_2", "vanilla"), ("leduc", "linear"),
+          ("liars_dice_2x2f_after_a_bid", "linear")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "name"), harness.slow([*QUICK, *OTHERS], *OTHERS))
+def test_every_pair_of_updates_matches_the_referee(case, name, x64):
+  assert cfr_errors(case, ALGORITHMS[name](), linear=name == "linear").max() < TOLERANCE
 
 
 @pytest.mark.parametrize("case", harness.slow(CUTS, "rock_paper_scissors", "liars_dice_1x3f"))
-def test_every_update_matches_the_game_that_ends_at_the_leaves(case, x64):
-  assert errors_where_cut(case, solvers.linear_cfr()).max() < TOLERANCE
+def test_every_pair_of_updates_matches_the_game_that_ends_at_the_leaves(case, x64):
+  assert cfr_errors(case, solvers.linear_cfr(), cut=True).max() < TOLERANCE
+
+
+def test_an_odd_number_of_iterations_ends_with_player_0(x64):
+  tree, edges, _, beliefs, referee = scene("kuhn", cut=False)
+  step = list(referee.cfr(3, linear=True))[-1]
+  found = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=3, beliefs=beliefs)
+  assert brute_force.worst_difference(edges, found.current_policy, step.policy) < TOLERANCE
+  np.testing.assert_allclose(found.root_values, step.root_values, atol=TOLERANCE)
 
 
 def never(params, query):
@@ -227,11 +206,7 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_control_a_mistake_is_seen(mistake, x64):
   algorithm, shows_in = MISTAKES[mistake]
-  game, root, tree, beliefs = build("kuhn", jitter=True)
-  edges = brute_force.tree_edges(tree, root)
-  steps = list(brute_force.Referee(game, root, beliefs).cfr(NUM_UPDATES, linear=True))
-  assert errors(steps, solvers.linear_cfr(), tree, edges, beliefs).max() < TOLERANCE
-  assert errors(steps, algorithm, tree, edges, beliefs)[shows_in] > 1e-3
+  assert cfr_errors("kuhn", algorithm)[shows_in] > 1e-3
 
 
 class ForgetsTheOpponentsReach(solvers.CFR):
@@ -251,4 +226,238 @@ class AsksAboutTheFirstPolicy(solvers.CFR):
 
 @pytest.mark.parametrize("kind", [ForgetsTheOpponentsReach, AsksAboutTheFirstPolicy])
 def test_control_a_mistake_at_leaves_is_seen(kind, x64):
-  assert errors_where_cut("liars_dice_1x3f", broken(kind))[0] > 1e-3
+  assert cfr_errors("liars_dice_1x3f", broken(kind), cut=True)[0] > 1e-3
+
+
+# CFR-AVG (ReBeL, appendix I), both forms.
+# Where leaves are worth fixed payoff matrices, the difference of two averages is this iteration's
+# value, and the modified form is CFR. The sound form is CFR over histories with moving payoffs.
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapped:
+  """A regret rule that takes rounding for zero."""
+
+  rule: Any
+
+  def init(self, zeros):
+    return self.rule.init(zeros)
+
+  def update(self, state, regret, k):
+    snap = functools.partial(jax.tree.map, lambda x: jnp.where(jnp.abs(x) < 1e-13, 0.0, x))
+    return snap(self.rule.update(state, regret, k))
+
+  def match(self, state, siblings, k):
+    return self.rule.match(state, siblings, k)
+
+
+def difference(case, plain, other, leaf_values=matrix_values):
+  """Returns the largest difference between two algorithms' policies over all updates."""
+  tree, _, params, beliefs, _ = scene(case)
+  found = []
+  snapped = dataclasses.replace(plain, rule=Snapped(plain.rule))
+  if other is not plain:
+    other = dataclasses.replace(other, algorithm=snapped)
+  for algorithm in (snapped, other):
+    how = {"algorithm": algorithm, "leaf_values": leaf_values}
+    found.append(harness.iterates(tree, beliefs, params, pairs=NUM_UPDATES // 2 + 1, **how))
+  return max(float(np.abs(x - y).max()) for x, y in zip(*(x[:2] for x in found)))
+
+
+@pytest.mark.parametrize(
+  ("case", "name", "alternating"),
+  [
+    ("kuhn", "vanilla", True),
+    ("kuhn", "linear", False),
+    ("random_5", "linear", True),
+    ("liars_dice_1x3f", "quadratic", True),
+    pytest.param("leduc", "linear", True, marks=pytest.mark.slow),
+  ],
+)
+def test_modified_form_is_cfr_where_leaves_are_payoff_matrices(case, name, alternating, x64):
+  plain = ALGORITHMS[name](alternating=alternating)
+  assert difference(case, plain, solvers.cfr_avg(plain)) < TOLERANCE
+
+
+def best_answer(params, query):
+  """Leaves where the opponent answers the beliefs: convex, not linear, in its reach."""
+  values = matrix_values(params, query)
+  return values + jnp.abs(values)
+
+
+class KeepsNoMemory(CFRAvg):
+  """The values at the averages stand in for this iteration's."""
+
+  def _weigh(self, problem, state, values, player):
+    return super()._weigh(problem, state._replace(known=jnp.zeros(2, bool)), values, player)
+
+
+class ForgetsTheDecay(CFRAvg):
+  """The difference of two averages as under uniform weights."""
+
+  def _weigh(self, problem, state, values, player):
+    uniform = CFRAvg(dataclasses.replace(self.algorithm, averaging=0.0))
+    return uniform._weigh(problem, state, values, player)
+
+
+class IsNotPrimed(CFRAvg):
+  """Player 1 does not know what player 0's first policy was worth."""
+
+  primed = ()
+
+
+def test_control_leaves_that_are_not_linear_differ(x64):
+  plain = solvers.linear_cfr()
+  assert difference("liars_dice_1x3f", plain, solvers.cfr_avg(plain), best_answer) > 1e-3
+
+
+@pytest.mark.parametrize(
+  ("kind", "name"),
+  [(KeepsNoMemory, "vanilla"), (ForgetsTheDecay, "linear"), (IsNotPrimed, "linear")],
+)
+def test_control_a_mistake_in_the_modified_form_is_seen(kind, name, x64):
+  plain = ALGORITHMS[name]()
+  assert difference("liars_dice_1x3f", plain, kind(plain)) > 1e-3
+
+
+def moving_payoffs(payoffs, beliefs):
+  """Returns payoff matrices `[L, H, H]` that depend on the beliefs `[L, 2, H]`: "subgames"."""
+  slope = jnp.arange(1.0, payoffs.shape[-1] + 1)
+  lean = (beliefs[:, 0] - 0.5 * beliefs[:, 1]) @ slope
+  return payoffs * (1.0 + jnp.sin(3.0 * lean))[:, None, None]
+
+
+def subgame_values(params, query):
+  """Solves at `beliefs` and values at `value_beliefs`, as an oracle does."""
+  payoffs, weights = params
+  given = query.beliefs if query.value_beliefs is None else query.value_beliefs
+  solved = moving_payoffs(payoffs, query.beliefs)
+  return matrix_values((solved, weights), query._replace(beliefs=given))
+
+
+def beliefs_at(referee, policy, history):
+  """Returns both players' beliefs `[2, H]` after `history`, walking one path for each infostate."""
+  rows = np.zeros((2, referee.h))
+  for player in (0, 1):
+    reach = {h: p for h, p in enumerate(referee.beliefs[player]) if p > 0}
+    node = referee.root
+    for action in history[len(node.history) :]:
+      child, below = node.children[action], {}
+      for h, probability in reach.items():
+        for new in child.successors[player].get(h, ()):
+          played = 1.0
+          if node.actor == player:
+            played = policy.get((player, node.history, h), {}).get((action, new), 0.0)
+          below[new] = below.get(new, 0.0) + probability * played
+      node, reach = child, below
+    for h, probability in reach.items():
+      rows[player, h] = probability
+  return rows / rows.sum(axis=1, keepdims=True)
+
+
+def sound_steps(made, linear):
+  """Yields the step before each update of CFR-AVG over histories and after the last."""
+  tree, _, (payoffs, _), _, referee = made
+  histories = [referee.root.history + tree.history(int(leaf)) for leaf in tree.leaf_nodes]
+  for step in referee.cfr(NUM_UPDATES, linear=linear):
+    yield step
+    beliefs = np.stack([beliefs_at(referee, step.average, history) for history in histories])
+    for history, table in zip(histories, np.asarray(moving_payoffs(payoffs, beliefs)).tolist()):
+      node = referee.root
+      for action in history[len(referee.root.history) :]:
+        node = node.children[action]
+      node.payoffs = table
+
+
+def sound_error(case, linear, algorithm):
+  """Returns the largest difference of policies to CFR-AVG over histories."""
+  made = scene(case)
+  steps = sound_steps(made, linear)
+  return errors(made, algorithm, steps, leaf_values=subgame_values)[:2].max()
+
+
+@pytest.mark.parametrize("name", ["vanilla", "linear"])
+@pytest.mark.parametrize("case", ["kuhn", "liars_dice_1x3f"])
+def test_sound_form_solves_at_the_averages_and_values_at_this_iteration(case, name, x64):
+  algorithm = solvers.cfr_avg(ALGORITHMS[name](), sound=True)
+  assert sound_error(case, name == "linear", algorithm) < TOLERANCE
+
+
+def test_control_other_beliefs_are_seen(x64):
+  plain = solvers.linear_cfr()
+  for wrong in (plain, solvers.cfr_avg(plain)):
+    assert sound_error("kuhn", True, wrong) > 1e-3
+
+
+# Warm starting (ReBeL, appendix J).
+
+ITERATIONS = 15
+
+
+def regrets_against_best_response(referee, policy, player):
+  """Returns what each move is worth if `player` responds best afterwards, less `policy`'s mix."""
+  response = dict(policy)
+  for _ in range(20):  # policy iteration, from the bottom up
+    gains = referee.regrets_of(response, player)[0]
+    best = {i: max(moves, key=moves.get) for i, moves in gains.items()}
+    chosen = {i: {m: float(m == best[i]) for m in moves} for i, moves in gains.items()}
+    if all(response[i] == moves for i, moves in chosen.items()):
+      break
+    response.update(chosen)
+  else:
+    raise AssertionError("the best response did not settle")
+  regrets = {}
+  for infoset, moves in gains.items():
+    mix = sum(policy[infoset][m] * worth for m, worth in moves.items())
+    regrets[infoset] = {m: worth - mix for m, worth in moves.items()}
+  return regrets
+
+
+def warm_errors(case, algorithm, linear=True):
+  """Returns `errors` of a warm start from a random policy, which the referee begins with too."""
+  made = scene(*case)
+  referee = made[-1]
+  start, known = referee.random(np.random.default_rng(5)), {}
+  for player in (0, 1):
+    known |= regrets_against_best_response(referee, start, player)
+  steps = referee.cfr(6, linear=linear, start=(start, ITERATIONS, known))
+  return errors(made, algorithm, steps, brute_force.to_array(made[0], start))[:2]
+
+
+@pytest.mark.parametrize(
+  ("case", "cut", "name"),
+  [
+    ("kuhn", False, "vanilla"),
+    ("kuhn", False, "linear"),
+    ("liars_dice_1x3f", False, "linear"),
+    ("random_5", False, "linear"),
+    ("liars_dice_1x3f", True, "linear"),
+  ],
+)
+def test_warm_started_regrets_average_and_what_follows(case, cut, name, x64):
+  algorithm = solvers.warm_started(ALGORITHMS[name](), num_iterations=ITERATIONS)
+  assert warm_errors((case, cut), algorithm, linear=name == "linear").max() < TOLERANCE
+
+
+class SeedsRegretsOnly(solvers.CFR):
+  """The average holds the policy once, not as if it had been played all the while."""
+
+  def count(self, problem, state, reach, player, decay):
+    return super().count(problem, state, reach, player, jnp.minimum(decay, 1.0))
+
+
+class StartsAtOne(WarmStarted):
+  """Goes on as if no iterations had passed."""
+
+  def prime(self, problem, state, values, player):
+    state = super().prime(problem, state, values, player)
+    return state._replace(updates=jax.tree.map(jnp.zeros_like, state.updates))
+
+
+def test_control_a_mistake_in_the_warm_start_is_seen(x64):
+  right = solvers.linear_cfr()
+  once = SeedsRegretsOnly(right.rule, right.averaging)
+  assert warm_errors(("kuhn", False), solvers.warm_started(once))[1] > 1e-3
+  assert warm_errors(("kuhn", False), StartsAtOne(right))[1] > 1e-3
+  fewer = solvers.warm_started(solvers.linear_cfr(), num_iterations=ITERATIONS - 5)
+  assert warm_errors(("kuhn", False), fewer).min() > 1e-3

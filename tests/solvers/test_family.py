@@ -285,25 +285,14 @@ def test_control_a_curve_that_does_not_fall_is_seen(x64):
 def depth_limited_error(name, params_of=lambda params: params):
   """Returns how far a tree cut off at payoff matrices is from the game that ends with them."""
   case, member = "liars_dice_1x3f", FAMILY[name]()
-  tree, edges, params, beliefs, _ = test_cfr.scene(case)
-  game = harness.jitter_payoffs(harness.make_case(case)[0])
-  rng = np.random.default_rng(len(case))
-  cut = test_cfr.CutOff(game, test_cfr.CUTS[case], rng)
-  whole = games.build_public_tree(cut)
-  averages = [
-    harness.run(
-      each,
-      beliefs,
-      24,
-      member.averaging,
-      params_of(params),
-      algorithm=FictitiousPlay(optimistic=member.optimistic),
-      leaf_values=test_cfr.matrix_values,
-    )[1]
-    for each in (tree, whole)
-  ]
-  expected = brute_force.from_array(brute_force.tree_edges(whole), averages[1])
-  return brute_force.worst_difference(edges, averages[0], expected)
+  tree, edges, params, beliefs, referee = test_cfr.scene(case)
+  whole = games.build_public_tree(referee.game)
+  how = {"algorithm": member, "leaf_values": test_cfr.matrix_values, "pairs": 13}
+  ours, theirs = (
+    harness.iterates(each, beliefs, params_of(params), **how)[1][-1] for each in (tree, whole)
+  )
+  expected = brute_force.from_array(brute_force.tree_edges(whole), theirs)
+  return brute_force.worst_difference(edges, ours, expected)
 
 
 @pytest.mark.parametrize("name", harness.slow(sorted(FICTITIOUS), "linear_fictitious_play"))

@@ -1,6 +1,7 @@
 """Hidden moves in trees by insertion: stations against paths, and against independent programs."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
 from solvers import loop
 from solvers.sweeps import join_levels, make_problem
 from tests import harness
-from tests import scotland_yard as referee
+from tests.brute_force import Referee
 from tests.hidden_moves import Solved
 
 NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
@@ -54,35 +55,33 @@ def on_paths(tree, beliefs, updates):
   return algorithm.root_values(problem, state), best
 
 
-def referees_policy(game, tree, policy, root):
-  """Returns a policy `[C, M, H]` in the referee's form, its public tree walked beside `tree`."""
-  found, pending = {}, [(0, root)]
-  names = {game.action_name(a): a for a in range(game.num_actions)}
-  while pending:
-    n, node = pending.pop()
-    if node.mover == "end":
-      node.payoff = float(game.payoff_scale(np.asarray(tree.state[n])[None])[0])
-    leads_to, action = np.asarray(tree.leads_to[n]), np.asarray(tree.by_action[n])
-    if node.mover == "mister_x":
-      rows = {x: np.zeros(len(node.moves[x])) for x in node.rows()}
-      for x, row in rows.items():
-        for m in np.flatnonzero(leads_to[:, x - 1] >= 0):
-          row[node.moves[x].index(leads_to[m, x - 1] + 1)] = policy[n, m, x - 1]
-      found[id(node)] = rows
-    if node.mover == "detective":
-      chances = {a: policy[n, m, 0] for m, a in enumerate(action[:, 0].tolist())}
-      found[id(node)] = {None: np.array([chances[names[name]] for name in node.children])}
-    for name, below in node.children.items():
-      pending.append((int(tree.child[n, names[name]]), below))
-  return found
+def on_referee(paths, solved, referee):
+  """Returns a policy on stations as the referee's on paths."""
+  walks = [paths.infostate_name(0, h).split("-") for h in range(paths.num_infostates)]
+  tree, policy = solved.tree, {}
+  child, leads_to, by_action = (np.asarray(x) for x in (tree.child, tree.leads_to, tree.by_action))
+  for (player, history, held), moves in referee.infosets.items():
+    n = functools.reduce(lambda n, action: child[n, action], history, 0)
+    policy[player, history, held] = row = {}
+    for action, after in moves:
+      at, to = 0, 0
+      if player == 0:
+        moved = int(tree.state[n, 0])
+        at, to = (
+          int(walks[held][moved]) - 1,
+          int(walks[after][int(tree.state[child[n, action], 0])]) - 1,
+        )
+      (m,) = np.flatnonzero((leads_to[n, :, at] == to) & (by_action[n, :, at] == action))
+      row[action, after] = solved.policy[n, m, at]
+  return policy
 
 
 @pytest.mark.parametrize("case", harness.slow(CASES, "near", "glasses", "hexagons"))
 def test_stations_are_as_good_as_paths(case, x64, no_ties):
   city, rounds = CASES[case]
   game = games.make("scotland_yard", map_name=city, rounds=rounds, remembers=False)
-  root = referee.grow(city, rounds)
-  _, tree = path_game(city, rounds)
+  paths, tree = path_game(city, rounds)
+  referee = Referee(paths)
   for updates in (1, 30):
     values, best = on_paths(tree, tree.prior, updates)
     solved = Solved(game, game.prior(), updates, capacity=tree.num_nodes)
@@ -90,8 +89,9 @@ def test_stations_are_as_good_as_paths(case, x64, no_ties):
     own = solved.root_values[0, city.mister_x - 1], solved.root_values[1, 0]
     np.testing.assert_allclose(own, values[:, 0], atol=1e-10)
     np.testing.assert_allclose(solved.best, best, atol=1e-10)
-    policy = referees_policy(game, solved.tree, solved.policy, root)
-    np.testing.assert_allclose(referee.best_response_values(root, policy), solved.best, atol=1e-10)
+    policy = on_referee(paths, solved, referee)
+    answers = [referee.best_response_value(policy, player) for player in (0, 1)]
+    np.testing.assert_allclose(answers, solved.best, atol=1e-10)
 
 
 @pytest.mark.slow

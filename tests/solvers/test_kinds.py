@@ -61,7 +61,7 @@ OWN = {
   solvers.answer_bet: BETS,
   contrib.infostate_values: dict(value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior),
   contrib.TreeStrategy: BETS,
-  metrics.local_best_response: BETS | dict(strategy=contrib.TreeStrategy(BET_TREE, BET_POLICY)),
+  contrib.local_best_response: BETS | dict(strategy=contrib.TreeStrategy(BET_TREE, BET_POLICY)),
   contrib.local_best_response_value: BETS,
   metrics.aivat: dict(record=RECORDER.record(END, (None, 0), ROWS)),
   metrics.HandRecorder: dict(values=metrics.zero_values(TREE)),
@@ -86,7 +86,7 @@ OWN = {
 CLASSES = (
   games.CoinToss, games.ConnectFour, games.Go, games.LeducPoker, games.LiarsDice, games.MatrixGame,
   games.RiverEndgame, games.SmallHoldem, games.TurnEndgame, solvers.ContinualResolve,
-  contrib.Distributional, solvers.GTCFR, metrics.HandRecorder, metrics.LBRRules, solvers.Maxmargin,
+  contrib.Distributional, solvers.GTCFR, metrics.HandRecorder, contrib.LBRRules, solvers.Maxmargin,
   solvers.Placer, metrics.PotShares, solvers.Resolve, contrib.TreeStrategy,
 )  # fmt: skip
 METHODS = (FAMILY.at, solvers.Placer(TREE).follow, solvers.Placer(TREE).places)

@@ -20,6 +20,7 @@ from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import largest_table
 from solvers.sweeps.problem import Lock
+from solvers.xla import Programs
 from tests import harness
 from tests.hand_pairs import pairs_on
 from tests.sentences import sentence_of
@@ -141,7 +142,7 @@ def flop():
   whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
   game = whole.only(whole.beliefs(("AA,KQ", "TT,AJ:0.5,QTs")))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
-    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
+    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=900))
     found = game, *solve(game, 4)
     problem = parts.make_parted_problem(make_lines(game)[0])
   boards = [(part.boards, part.showdowns[0].shape[:2]) for part in problem.parts]
@@ -181,9 +182,17 @@ def packing():
 
 
 @pytest.mark.parametrize("board", harness.slow(["TsJh9hAs", "TsJh9hAsKd"], "TsJh9hAsKd"))
-def test_a_solve_goes_on_as_if_it_had_not_stopped(board):
+def test_a_solve_goes_on_as_if_it_had_not_stopped(board, monkeypatch):
+  monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=900))
+  cut = Programs(parts.make_parted_problem, static_argnames="shares")  # by what was just set
+  monkeypatch.setattr(solve_boards, "_part_boards", cut)
   with jax.enable_x64(True):
     lines, _ = make_lines(make(board, APART))
+    if len(lines.streets) > 1:
+      (part,) = cut(lines, 1).parts
+      # There are several chunks of several boards, and the last is filled up.
+      assert part.num_chunks > 1
+      assert 1 < part.group.boards < part.boards < part.num_chunks * part.group.boards
 
     def find(number, algorithm="discounted_cfr", **more):
       algorithm = solvers.make_algorithm(algorithm)
@@ -375,7 +384,7 @@ def test_ends_are_sums_over_all_pairs(dense):
 
     @jax.jit
     def prepare(group):
-      prepared = ends.make_ends(group, jnp.float64, ends.Dense if dense else ends.Sorted)
+      prepared = ends.make_ends(group, jnp.float64, "dense" if dense else "sorted")
       return prepared._replace(folds=ends.make_folds(group, jnp.float64, table=dense))
 
     prepared = prepare(group)
@@ -401,8 +410,8 @@ def test_ends_are_sums_over_all_pairs(dense):
 def test_ends_in_cpp_are_those_of_xla(board, ranges):
   lines, _ = make_lines(make(board, ranges))
   group = lines.streets[-1].groups[0]
-  assert ends.form_of(group, lines.dtype) is ends.Walk  # or there is no compiler
-  forms = (ends.Walk, ends.Dense, ends.Sorted)
+  assert ends.form_of(group, lines.dtype) == "walked"  # or there is no compiler
+  forms = ("walked", "dense", "sorted")
   prepare = jax.jit(lambda group: [ends.make_ends(group, lines.dtype, form) for form in forms])
   walked, dense, ordered = prepare(group)
   # Hands that tie, and hands of a class that hold other cards, are told from others.
@@ -442,7 +451,6 @@ jax.config.update("jax_enable_x64", True)
 import dataclasses
 import solvers
 from solvers import tuning
-from solvers import solve_boards
 from solvers.sweeps.lines import parts
 from tests.solvers.test_lines import APART, make
 from games.poker.lines import make_lines
@@ -450,7 +458,7 @@ from games.poker.lines import make_lines
 lines, _ = make_lines(make("TsJh9hAs", APART))
 tuning.ON_CPU = dataclasses.replace(tuning.ON_CPU, cells=1_000)
 (part,) = parts.make_parted_problem(lines, 2).parts
-assert (part.boards, part.num_chunks, part.num_boards) == (20, 8, 3)  # filled up
+assert (part.boards, part.num_chunks, part.group.boards) == (20, 8, 3)  # filled up
 
 
 def solve(devices):
@@ -463,8 +471,8 @@ def solve(devices):
 whole, split = solve(jax.devices()[:1]), solve(None)
 assert len(jax.devices()) == 2
 np.testing.assert_allclose(split, whole, rtol=1e-9, atol=1e-12)
-kept = solve_boards._gather
-solve_boards._gather = lambda x: kept([own * (lax.axis_index(parts.AXIS) == 0) for own in x])
+kept, here = parts.PartedProblem.collect, lambda: lax.axis_index(parts.AXIS) == 0
+parts.PartedProblem.collect = lambda self, x, p: kept(self, [own * here() for own in x], p)
 jax.clear_caches()
 assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not missed"
 """

@@ -11,15 +11,19 @@ import solvers
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.tabulate import children_of
 from solvers import contrib, metrics
-from solvers.contrib.local_best_response import local_best_response_policy, opponent_ranges
-from solvers.metrics.local_best_response import Equity, move_values
+from solvers.contrib.local_best_response import (
+  Equity,
+  local_best_response_policy,
+  move_values,
+  opponent_ranges,
+)
 from tests.hand_pairs import pairs_on
 from tests.sentences import refused
 from tests.trees import as_policy, mover, random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-ALL = metrics.LBRRules(("FCPA",))
+ALL = contrib.LBRRules(("FCPA",))
 BLINDS = {"blinds": (50, 100), "stack": 600, "first_to_act": (0, 1)}
 RIVER = {"board": "9hTdQsKhKd", "ranks": "9TJQKA", "suits": "shd", "pot": 101, "stack": 450,
          "big_blind": 20, "bets": "100%,a"}  # fmt: skip
@@ -48,7 +52,7 @@ def prefers(tree, *actions):
   return as_policy(tree, np.tile(taken[:, None], (1, tree.num_infostates)).astype(float))
 
 
-@pytest.mark.parametrize("rules", [ALL, metrics.LBRRules(("FC",))])
+@pytest.mark.parametrize("rules", [ALL, contrib.LBRRules(("FC",))])
 def test_it_wins_no_more_than_a_best_response(rules):
   game, tree = small()
   rng = np.random.default_rng(0)
@@ -70,7 +74,7 @@ def test_who_always_folds_loses_the_blinds():
   found = contrib.local_best_response_value(game, tree, policy, ALL)
   np.testing.assert_allclose(found.values, [100, 50], rtol=1e-12)
   assert found.mean == pytest.approx(750)
-  played = metrics.local_best_response(game, contrib.TreeStrategy(tree, policy), ALL, num_hands=20)
+  played = contrib.local_best_response(game, contrib.TreeStrategy(tree, policy), ALL, num_hands=20)
   assert played.mean == pytest.approx(750)
   assert played.half_width == 0
   assert played.by_seat == (1000, 500)
@@ -80,13 +84,13 @@ def test_who_always_folds_loses_the_blinds():
       raise KeyboardInterrupt
 
   with pytest.raises(KeyboardInterrupt) as caught:
-    metrics.local_best_response(
+    contrib.local_best_response(
       game, contrib.TreeStrategy(tree, policy), ALL, num_hands=20, progress=interrupt
     )
   (kept,) = caught.value.args
   assert (kept.num_hands, kept.by_seat) == (6, (1000, 500))
   # Control: without bets nobody has to fold.
-  calm = contrib.local_best_response_value(game, tree, policy, metrics.LBRRules(("C",)))
+  calm = contrib.local_best_response_value(game, tree, policy, contrib.LBRRules(("C",)))
   assert abs(calm.mean - 750) > 10
 
 
@@ -187,7 +191,7 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
   game, tree = small("JQKA")
   policy = random_policy(tree, np.random.default_rng(4), 0.3)
   exact = contrib.local_best_response_value(game, tree, policy, ALL)
-  played = metrics.local_best_response(
+  played = contrib.local_best_response(
     game, contrib.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
   )
   assert played.num_hands == 1400
@@ -196,8 +200,14 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
   assert played.aivat_half_width < 0.8 * played.half_width
   np.testing.assert_allclose(np.mean(played.by_seat), played.mean)
   # Control: LBR that never bets wins less, by more than that.
-  calm = contrib.local_best_response_value(game, tree, policy, metrics.LBRRules(("FC",)))
+  calm = contrib.local_best_response_value(game, tree, policy, contrib.LBRRules(("FC",)))
   assert played.mean - calm.mean > 1.3 * played.half_width
+
+
+def test_the_metrics_door_still_leads_to_it():
+  assert metrics.local_best_response is contrib.local_best_response
+  with pytest.raises(AttributeError, match="no attribute 'local_best_responses'"):
+    metrics.local_best_responses  # noqa: B018
 
 
 def played():
@@ -207,8 +217,8 @@ def played():
 
 test_what_is_refused = refused(
   (lambda: contrib.local_best_response_value(games.make("leduc_poker"), *played()), "be a Holdem"),
-  (lambda: metrics.local_best_response(small()[0], contrib.TreeStrategy(*played()), num_hands=5),
+  (lambda: contrib.local_best_response(small()[0], contrib.TreeStrategy(*played()), num_hands=5),
    "num_hands=5 must be even"),
-  (lambda: metrics.LBRRules(("CX",)), "rounds="),
+  (lambda: contrib.LBRRules(("CX",)), "rounds="),
   (lambda: contrib.local_best_response_value(small("JQKA")[0], *played()), "tree"),
 )  # fmt: skip

@@ -1,62 +1,15 @@
 """Locked policies: part of a policy is kept, and the rest is solved, or answered, around it."""
 
-import itertools
-
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 import games
 import solvers
+from tests.brute_force import Referee
 from tests.sentences import refused
 from tests.trees import children_of
 
 KUHN = games.make("kuhn_poker")
-
-
-def kuhn_matrix(call_with_queen=None, least_bet_with_queen=0.0):
-  """Returns Kuhn poker's payoffs of pure strategies of both players, by its rules as printed."""
-
-  def play(card_0, card_1, bet, call, calls, bets):
-    win = 1 if card_0 > card_1 else -1
-    after_bet = calls * 2 * win + (1 - calls) * 1
-    after_pass = bets * (call * 2 * win - (1 - call)) + (1 - bets) * win
-    return bet * after_bet + (1 - bet) * after_pass
-
-  def bets_of(strategy, card):
-    bet, call = strategy[card]
-    if card == 1:
-      bet = least_bet_with_queen + (1 - least_bet_with_queen) * bet
-    return bet, call
-
-  def answers_of(strategy, card):
-    calls, bets = strategy[card]
-    return (call_with_queen, bets) if card == 1 and call_with_queen is not None else (calls, bets)
-
-  choices = list(itertools.product(list(itertools.product((0, 1), repeat=2)), repeat=3))
-  deals = list(itertools.permutations(range(3), 2))
-  return np.array(
-    [
-      [
-        sum(play(a, b, *bets_of(first, a), *answers_of(second, b)) for a, b in deals) / 6
-        for second in choices
-      ]
-      for first in choices
-    ]
-  )
-
-
-def matrix_value(matrix):
-  rows, columns = matrix.shape
-  found = linprog(
-    np.r_[np.zeros(rows), -1],
-    A_ub=np.c_[-matrix.T, np.ones(columns)],
-    b_ub=np.zeros(columns),
-    A_eq=[np.r_[np.ones(rows), 0]],
-    b_eq=[1],
-    bounds=[(0, None)] * rows + [(None, None)],
-  )
-  return -found.fun
 
 
 def value_of(tree, **arguments):
@@ -82,7 +35,8 @@ def kuhn_lock(call):
 def test_the_rest_answers_a_locked_call(call, x64):
   tree, policy, locked = kuhn_lock(call)
   value, solution = value_of(tree, initial_policy=policy, locked=locked)
-  assert value == pytest.approx(matrix_value(kuhn_matrix(call)), abs=1e-3)
+  held = {(1, (1,), 1): (1.0, {(0, 1): 1 - call, (1, 1): call})}
+  assert value == pytest.approx(Referee(KUHN).equilibrium_value(held), abs=1e-3)
   np.testing.assert_allclose(
     np.asarray(solution.average_policy)[locked], policy[locked], atol=1e-12
   )
@@ -92,7 +46,7 @@ def test_the_rest_answers_a_locked_call(call, x64):
   # Controls: whoever may answer freely gains, and without the lock the game is what it was.
   assert float(solvers.exploitability(tree, solution.average_policy)) > 0.01
   free, _ = value_of(tree, initial_policy=policy)
-  assert free == pytest.approx(-1 / 18, abs=1e-3) == pytest.approx(matrix_value(kuhn_matrix()))
+  assert free == pytest.approx(Referee(KUHN).equilibrium_value(), abs=1e-3)
   assert abs(value - free) > 0.01
 
 
@@ -102,8 +56,8 @@ def test_a_least_frequency(name, x64):
   tree = games.build_public_tree(KUHN)
   held = solvers.lock(tree, (), {1: (0.5, 1.0)}, infostates=[1])
   value, solution = value_of(tree, locked=held, algorithm=solvers.make_algorithm(name))
-  # A zero-sum game in which the queen's bet is 0.5 plus half of a free one.
-  assert value == pytest.approx(matrix_value(kuhn_matrix(least_bet_with_queen=0.5)), abs=3e-3)
+  bets = {(0, (), 1): (0.5, {(1, 1): 1.0})}
+  assert value == pytest.approx(Referee(KUHN).equilibrium_value(bets), abs=3e-3)
   policy = np.asarray(solution.average_policy)
   assert policy[children_of(tree)[0, 1], 1] == pytest.approx(0.5, abs=0.02)
   assert float(solvers.exploitability(tree, policy, locked=held)) < 3e-3

@@ -79,7 +79,7 @@ def test_forgetting_blockers_is_found_out(case):
 
   @jax.jit
   def without_cards(strengths, reach):
-    tables = showdowns.sorted_showdowns(strengths)
+    tables = showdowns.make_showdowns(strengths, reach.dtype, dense=False)
     nothing = jnp.zeros_like(tables.card_bounds)  # as if no hand held a card
     return showdowns.showdown_values(tables._replace(card_bounds=nothing), reach)
 

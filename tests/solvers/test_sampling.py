@@ -27,7 +27,7 @@ from solvers.contrib.sampling.strategy import RulesStrategy, WalkedStrategy
 from solvers.contrib.sampling.traversal import make_sampler, table_policy, traverse
 from solvers.solve_boards import ByBoards
 from solvers.sweeps.lines.parts import AXIS, make_parted_problem
-from solvers.sweeps.problem import choose, make_problem
+from solvers.sweeps.problem import make_problem
 from solvers.xla import quickly
 from tests import harness
 from tests.solvers import test_lines
@@ -65,10 +65,8 @@ def exact_regrets(tree, table, player):
     problem = make_problem(tree, tree.prior)
     policy = problem.split(table)
     sweep = problem.values_up(policy, problem.both_reach(policy)[1 - player], None, player)
-    rows = [jnp.zeros_like(policy[0])]
-    for i in range(1, len(policy)):
-      found, zeros = problem.advantages(sweep, i, player), jnp.zeros_like(policy[i])
-      rows.append(zeros if found is None else choose(problem.moves_at(i, player), found, zeros))
+    zeros = [jnp.zeros_like(x) for x in policy]
+    rows = problem.where_moved(zeros, lambda i, p: problem.advantages(sweep, i, p), [player])
     # In sweeps a deal weighs the other's belief alone; a sample is dealt with its whole chance.
     weight = tree.prior[player] / problem.pair_mass()
     return jnp.concatenate(rows) * weight, problem.worth(sweep.root, player)

@@ -55,6 +55,8 @@ def _pair_values(tree: PublicTree, policy: jax.Array, nodes: tuple[int, ...]) ->
   problem = make_problem(tree, tree.prior)
   levels, offsets = tree.structure.levels, tree.structure.offsets
   policies = problem.split(policy)
+  ones = [jnp.ones_like(x) for x in policies]
+  taken = [problem.where_moved(ones, lambda i, _: policies[i], [p]) for p in (0, 1)]
   chance = None
   if tree.chance_probability is not None:
     chance = split_levels(tree, tree.chance_probability)
@@ -66,11 +68,7 @@ def _pair_values(tree: PublicTree, policy: jax.Array, nodes: tuple[int, ...]) ->
     found.append(values[np.asarray(nodes, int)[level_of == i] - offsets[i]])
     if i == 0:
       break
-    rows = []
-    for player in (0, 1):
-      moved = problem.moves_at(i, player)
-      weight = jnp.where(moved, policies[i], jnp.ones_like(policies[i]))
-      rows.append(_from_infostates(tree, i, player, weight))
+    rows = [_from_infostates(tree, i, p, taken[p][i]) for p in (0, 1)]
     if chance is not None:
       values = values * chance[i][:, None, None]
     values = jnp.einsum(

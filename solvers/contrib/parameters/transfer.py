@@ -123,11 +123,7 @@ def _weighed(algorithm: AffineCFR, problem: AffineProblem, state: CFRState, weig
   """Scales what was collected by `weight`; the next policies are those of the new parameters."""
   regret, average = jax.tree.map(lambda x: x * weight, (state.regret, state.average))
   values = jax.tree.map(jnp.zeros_like, state.values)
-  state = state._replace(regret=regret, average=average, values=values)
-  for player in (0, 1):
-    k = state.updates[player].astype(weight.dtype)
-    state = algorithm.matched(problem, state, player, k)
-  return state._replace(reach=problem.both_reach(state.policy))
+  return algorithm.extend(problem, state._replace(regret=regret, average=average, values=values))
 
 
 def _joint_weight(problem: AffineProblem, trees: AffineTrees, start: Transferable, kind: str):
@@ -141,8 +137,7 @@ def _weight(old: AffineProblem, new: AffineProblem, start: Transferable, player:
   iterations = jnp.maximum(start.iterations, 1.0)
   before, after, growth, moves = (jnp.asarray(x, iterations.dtype) for x in (0, 0, 0, 1))
   for i, regret in enumerate(start.state.regret):
-    moved = regret is not None and new.moves_at(i, player)
-    if moved is False:
+    if (moved := new.moves_at(i, player)) is False:
       continue
     one, two = (jnp.where(moved, p.combine(regret), 0.0) for p in (old, new))
     before += (jnp.maximum(one, 0.0) ** 2).sum()

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import Game
+from solvers.contrib.local_best_response import Strategy
 from solvers.contrib.sampling.mccfr import MCCFR, MCCFRState
 from solvers.contrib.sampling.traversal import RulesSampler, walk
-from solvers.metrics import Strategy
 
 
 class RulesStrategy(Strategy):

@@ -12,7 +12,7 @@ from games.arrays import one
 from solvers import tuning
 from solvers.algorithms.wrappers import Promises
 from solvers.growing.gt_cfr import Asked
-from solvers.growing.simulate import sample_index
+from solvers.growing.simulate import sample_index, sample_pair
 from solvers.growing.states import GTCFR, StateFunction, only_wanted
 from solvers.leaf_values import normalise_beliefs
 
@@ -44,13 +44,14 @@ class Left(NamedTuple):
   known: jax.Array
 
 
-class ChainStart(NamedTuple):
-  """What a search starts from."""
+class ChainSearch(NamedTuple):
+  """What a search starts from, and the decision that it is for."""
 
   root: PublicState  # the public state there
   path: jax.Array  # `[D]` public actions from there to the decision; -1 for none
   beliefs: jax.Array  # `[P, H]` at the root
   promises: Promises | None  # there; None in games of perfect information
+  here: PublicState  # the decision
 
 
 def beginning(rules: Game) -> PublicState:
@@ -72,11 +73,11 @@ def follow_action(rules: Game, here: PublicState, action: Any) -> PublicState:
   return PublicState(state, one(rules.possible_after, here.state, action, here.possible))
 
 
-def alone(rules: Game, here: PublicState, beliefs: jax.Array) -> ChainStart:
-  """Returns the start of a search from a public belief state itself, without promises."""
+def alone(rules: Game, here: PublicState, beliefs: jax.Array) -> ChainSearch:
+  """Returns a search from a public belief state itself, without promises."""
   hides = rules.num_infostates > 1
   promises = Promises.none(beliefs.shape[-1], beliefs.dtype) if hides else None
-  return ChainStart(here, jnp.full(longest_wait(rules), -1, jnp.int32), beliefs, promises)
+  return ChainSearch(here, jnp.full(longest_wait(rules), -1, jnp.int32), beliefs, promises, here)
 
 
 def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
@@ -88,9 +89,14 @@ def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
 
 
 def next_start(
-  rules: Game, left: Left, child: jax.Array, since: jax.Array, searcher: jax.Array
-) -> ChainStart:
-  """Returns the start of a search after another of the same player, or after none."""
+  rules: Game,
+  left: Left,
+  child: jax.Array,
+  decision: PublicState,
+  since: jax.Array,
+  searcher: jax.Array,
+) -> ChainSearch:
+  """Returns the search for a decision after another of the same player, or after none."""
   # It starts at the last state on the way of which that search knows what the opponent may be
   # promised: of a state that has just joined it knows nothing. The opponent's own row of the
   # beliefs is uniform, since the gadget weighs its infostates. All arguments may be traced.
@@ -119,14 +125,7 @@ def next_start(
   first = jnp.asarray(rules.prior(), dtype), Promises.none(rules.num_infostates, dtype)
   later = jnp.where(is_opponent, uniform, ranges), promises
   brought = jax.tree.map(lambda x, y: jnp.where(left.current < 0, x, y), first, later)
-  return ChainStart(root, path, *brought)
-
-
-class ChainSearch(NamedTuple):
-  """The start of a search, and the decision that it is for."""
-
-  start: ChainStart
-  here: PublicState
+  return ChainSearch(root, path, *brought, decision)
 
 
 class Found(NamedTuple):
@@ -206,14 +205,14 @@ def search_each(
     wanted, pieces = active & here, tuning.pieces().searches
     return only_wanted(lambda rows: each(*rows), (about, keys), wanted, pieces, len(active))
 
-  found = [of_kind(*x) for x in ground.kinds(about.start.root.state)]
+  found = [of_kind(*x) for x in ground.kinds(about.root.state)]
   return jax.tree.map(lambda *x: functools.reduce(jnp.add, x), *found)
 
 
 def next_starts(
   ground: Ground, left: Left | None, here: PublicState, since: Any, searcher: jax.Array
-) -> ChainStart:
-  """Returns the starts of `B` searches for `here` from what others left; see `next_start`.
+) -> ChainSearch:
+  """Returns `B` searches for `here`, which start from what others left; see `next_start`.
 
   In games of perfect information they start from the states themselves.
   """
@@ -222,11 +221,11 @@ def next_starts(
     beliefs = jnp.ones((len(searcher), 2, 1))
     return jax.vmap(functools.partial(alone, rules))(here, beliefs)
 
-  def start(left, since, searcher):
+  def start(left, *where):
     child = left.child if ground.child is None else ground.child
-    return next_start(rules, left, child, since, searcher)
+    return next_start(rules, left, child, *where)
 
-  return jax.vmap(start)(left, since, searcher)
+  return jax.vmap(start)(left, here, since, searcher)
 
 
 class Standing(NamedTuple):
@@ -249,13 +248,10 @@ def deal(rules: Game, key: jax.Array) -> Standing:
   pair_key, chance_key = jax.random.split(key)
   numbers, here = jax.random.uniform(pair_key, (2,)), beginning(rules)
   prior = jnp.asarray(rules.prior()) * jnp.ones(())
-  met = rules.compatible_mass(here.state[None], prior[1:], 0)[0]
-  first = sample_index(numbers[0], prior[0] * met)
-  is_first = jnp.zeros_like(prior[:1]).at[0, first].set(1.0)
-  met = rules.compatible_mass(here.state[None], is_first, 1)[0]
-  second = sample_index(numbers[1], prior[1] * met)
+  met = functools.partial(rules.compatible_mass, here.state[None])
+  hands = sample_pair(prior, met, numbers)
   since = jnp.full((2, longest), -1, jnp.int32) if (longest := longest_wait(rules)) else None
-  return _past_chance(rules, Standing(here, jnp.stack([first, second]), since), chance_key)
+  return _past_chance(rules, Standing(here, hands, since), chance_key)
 
 
 def play_on(

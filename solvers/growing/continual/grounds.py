@@ -21,7 +21,6 @@ from games.tabulate import NodeInfo, by_edge, children_of
 from solvers import tuning, validation
 from solvers.growing.continual.chain import (
   ChainSearch,
-  ChainStart,
   Found,
   Ground,
   How,
@@ -98,14 +97,14 @@ class TreeGround(Ground):
   ) -> Found:  # fmt: skip
     """Makes one search, in the whole tree or in the part below its root."""
     current = row.here.state[0].astype(jnp.int32)
-    tree, nodes, at = self.tree, self.rules.tables.info, (row.start.root.state[0], current)
+    tree, nodes, at = self.tree, self.rules.tables.info, (row.root.state[0], current)
     if in_part:
       parts = jax.tree.map(jnp.asarray, self.parts)
       tree, nodes, places = jax.tree.map(
         lambda x: x[parts.part[at[0]]], (parts.trees, parts.nodes, parts.places)
       )
       at = parts.local[at[0]], parts.local[current]
-    start = OnTree(tree, nodes, self.scale, *at, row.start.beliefs, row.start.promises)
+    start = OnTree(tree, nodes, self.scale, *at, row.beliefs, row.promises)
     grown = grow(start, key, params, rounds, how.search, network=how.network)
     here = grown.asked.here
     if in_part:
@@ -164,8 +163,8 @@ class RulesGround(Ground):
     return _nothing(self.rules, self.capacity, child, float)
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
-    (root, path, beliefs, promises), rules = row.start, self.rules
-    start = ByRules(*root, path, beliefs, promises, rules, self.capacity)
+    root, path, beliefs, promises, _ = row
+    start = ByRules(*root, path, beliefs, promises, self.rules, self.capacity)
     grown = grow(start, key, params, rounds, how.search, network=how.network)
     tree, asked = grown.tree, grown.asked
     here = PublicState(tree.state[asked.here], tree.possible[asked.here])
@@ -292,8 +291,8 @@ def history_policies(
   grounds: list[Any] = [jax.device_put(ground)]
   if ground is None:
     most = min(RulesGround.of(histories.game, search).capacity, len(histories.kind))
-    grounds = [RulesGround(histories.game, x) for x in _ROOM if 2 * x < most]
-    grounds.append(RulesGround(histories.game, most))
+    rooms = [*(x for x in _ROOM if 2 * x < most), most]
+    grounds = [RulesGround(histories.game, x) for x in rooms]
 
   def ground_of(ahead: int) -> Any:
     """Returns the ground of searches that `ahead` histories are ahead of."""
@@ -322,15 +321,11 @@ def history_policies(
       for start in range(0, len(jobs), batch_size):
         some = jobs[start : start + batch_size]
         filled = some + [some[-1]] * (batch_size - len(some))
-        nodes = np.array([node for node, _ in filled])
-        states = histories.state[nodes]
+        about = jax.tree.map(lambda *x: np.stack(x), *(waiting[job] for job in filled))
         found = search_some(
           ground,
-          ChainSearch(
-            jax.tree.map(lambda *x: np.stack(x), *(waiting[job] for job in filled)),
-            PublicState(states, histories.possible[nodes]),
-          ),
-          _keys(jnp.stack([jax.random.key(seeds[i]) for _, i in filled]), states),
+          about,
+          _keys(jnp.stack([jax.random.key(seeds[i]) for _, i in filled]), about.here.state),
           np.arange(batch_size) < len(some),
           how=how,
           rounds=search.rounds,
@@ -351,9 +346,9 @@ def history_policies(
 
 def _starts(
   ground: Any, histories: Histories, left: Left, jobs: Sequence[tuple[int, int, int | None]]
-) -> dict[tuple[int, int], ChainStart]:
-  """Returns starts by row of `left` `[B, ...]` and decision; jobs also say the last decision."""
-  found: dict[tuple[int, int], ChainStart] = {}
+) -> dict[tuple[int, int], ChainSearch]:
+  """Returns searches by row of `left` `[B, ...]` and decision; jobs also say the last decision."""
+  found: dict[tuple[int, int], ChainSearch] = {}
   longest, size = longest_wait(histories.game), 2 * tuning.pieces().chains
   for start in range(0, len(jobs), size):
     some = jobs[start : start + size]
@@ -376,7 +371,7 @@ def _starts(
 @jax.jit
 def _next_starts(
   ground: Any, left: Left, rows: Any, here: Any, since: Any, searcher: Any
-) -> ChainStart:
+) -> ChainSearch:
   return next_starts(ground, jax.tree.map(lambda x: x[rows], left), here, since, searcher)
 
 

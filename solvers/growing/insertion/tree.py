@@ -108,6 +108,10 @@ class InsertedTree:
   def deals(self) -> bool:
     return self.game.has_chance
 
+  @property
+  def steps(self) -> int:
+    return min(self.game.max_moves, self.capacity)
+
   def seen(self) -> jax.Array:
     return self.features
 
@@ -233,10 +237,6 @@ class ByRules:
     if not len(path):  # without compilation there is no loop of no turns
       return start
     return lax.scan(follow, start, path)[0]
-
-  def steps(self, store: Any) -> int:
-    """Returns the most steps of a simulation."""
-    return min(self.game.max_moves, store.capacity)
 
 
 def children_at_once(game: Game, search: GTCFR) -> int:

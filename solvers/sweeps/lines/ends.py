@@ -7,7 +7,7 @@
 # alike (`Group`).
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,31 +27,13 @@ _BY_CARD = 2.5  # sums by card where a table has so many times their entries
 class Folds(NamedTuple):
   """What a fold is worth to each player: the other's reach that shares no card with a hand."""
 
-  # `[D, J of the other, J]` for each player; None where sums by card are faster
-  table: tuple[jax.Array, jax.Array] | None
-  # `[D, J of the other, C + 1]` how many hands of each class hold a card, and how many there are
-  down: tuple[jax.Array, jax.Array] | None
-  # `[D, C + 1, J]` -1 where the hand of a class holds the card, then 1
-  up: tuple[jax.Array, jax.Array] | None
-  # `[J]` the other's class of the same hand; None where both have the same classes
-  twin: tuple[jax.Array, jax.Array] | None
-
-
-class Dense(NamedTuple):
-  """Showdowns as products with tables."""
-
-  # Showdowns count how many hands of the other's class share no card and lose to a hand, less those
-  # that beat it. Where both have the same classes it is one array: one of 272 hands fits a core's
-  # cache, two do not.
-  folds: Folds  # what folds are worth
-  showdowns: tuple[jax.Array, jax.Array] | None  # `[B, J of the other, J]` for each player
-
-
-class Sorted(NamedTuple):
-  """Showdowns as sums over the other's hands in order of strength."""
-
-  folds: Folds  # what folds are worth
-  showdowns: tuple[SortedShowdowns, SortedShowdowns] | None  # for each player
+  # `[D, J of the other, J]` for each player; where sums by card are faster `[D, J of the other,
+  # C + 1]`, how many hands of each class hold a card, and how many there are
+  down: tuple[jax.Array, jax.Array]
+  # by card `[D, C + 1, J]` -1 where the hand of a class holds the card, then 1; else None
+  up: tuple[jax.Array, jax.Array] | None = None
+  # by card `[J]` the other's class of the same hand; None where both have the same classes
+  twin: tuple[jax.Array, jax.Array] | None = None
 
 
 class Order(NamedTuple):
@@ -71,44 +53,45 @@ class Cards(NamedTuple):
   twin: jax.Array  # `[D, J]` as `Group.twin`
 
 
-class Walk(NamedTuple):
-  """Folds and showdowns in C++; see `walk.cc`."""
+class Ends(NamedTuple):
+  """Folds, and each player's showdowns in one of three forms."""
 
   folds: Folds  # what folds are worth by XLA
-  showdowns: tuple[Order, Order]  # each player's hands in order
-  cards: tuple[Cards, Cards]  # of each player's
+  # Dense, `[B, J of the other, J]`: how many hands of the other's class share no card and lose to a
+  # hand, less those that beat it. Where both have the same classes it is one array: one of 272
+  # hands fits a core's cache, two do not. Sorted, as `SortedShowdowns`, or walked, as `Order`.
+  showdowns: Any  # None where nothing is shown
+  cards: tuple[Cards, Cards] | None = None  # what each player's hands hold, where C++ walks them
 
 
-Ends = Dense | Sorted | Walk
+Form = Literal["dense", "sorted", "walked"]
 
 
-def form_of(group: Group, dtype: Any) -> type[Ends]:
+def form_of(group: Group, dtype: Any) -> Form:
   """Returns the fastest form of the ends on a group of boards."""
   if group.strength and dtype == jnp.float32 and tuning.on_cpu() and _target() is not None:
-    return Walk
-  return Dense if group.width(0) * group.width(1) <= _MAX_DENSE else Sorted
+    return "walked"
+  return "dense" if group.width(0) * group.width(1) <= _MAX_DENSE else "sorted"
 
 
 def _target() -> str | None:
   return native.target(_SOURCE, "walk_lines")
 
 
-def make_ends(group: Group, dtype: Any, form: type[Ends] | None = None) -> Ends:
+def make_ends(group: Group, dtype: Any, form: Form | None = None) -> Ends:
   """Prepares the ends on a group of boards; `form=None` chooses the form."""
-  form = form_of(group, dtype) if form is None else form
   folds = make_folds(group, dtype)
   if group.strength is None:
-    return Dense(folds, None)
-  tables, shared = make_showdowns(group, dtype, form)
-  return join_ends(group, folds, tables, shared)
+    return Ends(folds, None)
+  return join_ends(group, folds, *make_showdowns(group, dtype, form or form_of(group, dtype)))
 
 
-def make_showdowns(group: Group, dtype: Any, form: type[Ends]) -> tuple[Any, Any]:
+def make_showdowns(group: Group, dtype: Any, form: Form) -> tuple[Any, Any]:
   """Returns tables for `join_ends`: a pair of all boards, and a pair alike or of each."""
-  if form is Sorted:
+  if form == "sorted":
     return tuple(sort(group, p) for p in (0, 1)), None
   strength: Any = jax.tree.map(jnp.asarray, group.strength)
-  if form is Dense:
+  if form == "dense":
     return strength, (fold_table(group, 0, dtype), fold_table(group, 1, dtype))
   order = [jnp.argsort(own, axis=1, stable=True).astype(jnp.int32) for own in strength]
   ranked = [jnp.take_along_axis(*pair, axis=1) for pair in zip(strength, order)]
@@ -127,11 +110,16 @@ def _cards(group: Group, player: int, dtype: Any) -> Cards:
 
 def join_ends(group: Group, folds: Folds, tables: Any, shared: Any) -> Ends:
   """Returns the ends from `make_showdowns`, of all boards or of some."""
-  if shared is None:
-    return Sorted(folds, tables)
-  if isinstance(shared[0], Cards):
-    return Walk(folds, tables, shared)
-  return Dense(folds, showdown_tables(group, shared, tables))
+  if shared is None or isinstance(shared[0], Cards):
+    return Ends(folds, tables, shared)
+
+  def dense(player: int) -> jax.Array:
+    ours, theirs = tables[player], tables[1 - player]
+    wins = jnp.sign(ours[:, None] - theirs[:, :, None])
+    return shared[player] * wins.astype(shared[player].dtype)
+
+  first = dense(0)
+  return Ends(folds, (first, first if group.same else dense(1)))
 
 
 def make_folds(group: Group, dtype: Any, table: bool | None = None) -> Folds:
@@ -141,7 +129,7 @@ def make_folds(group: Group, dtype: Any, table: bool | None = None) -> Folds:
   if table is None:
     table = widths[0] * widths[1] <= _BY_CARD * cards * sum(widths)
   if table:
-    return Folds((fold_table(group, 0, dtype), fold_table(group, 1, dtype)), None, None, None)
+    return Folds((fold_table(group, 0, dtype), fold_table(group, 1, dtype)))
 
   def down(player: int) -> jax.Array:
     size = jnp.asarray(group.size[player], dtype)[..., None]
@@ -152,7 +140,7 @@ def make_folds(group: Group, dtype: Any, table: bool | None = None) -> Folds:
     return jnp.swapaxes(held, 1, 2)
 
   twin = None if group.same else (jnp.asarray(group.twin[0]), jnp.asarray(group.twin[1]))
-  return Folds(None, (down(1), down(0)), (up(0), up(1)), twin)
+  return Folds((down(1), down(0)), (up(0), up(1)), twin)
 
 
 def _held(group: Group, player: int, dtype) -> jax.Array:
@@ -170,20 +158,6 @@ def fold_table(group: Group, player: int, dtype: Any) -> jax.Array:
   twin = jnp.asarray(group.twin[player])
   own = jnp.arange(group.width(other), dtype=twin.dtype)[:, None] == twin[None]
   return jnp.asarray(group.size[other], dtype)[..., None] - shared + own[None].astype(dtype)
-
-
-def showdown_tables(group: Group, pairs: Any, strength: Any) -> tuple[jax.Array, jax.Array]:
-  """Returns `Dense.showdowns` from `fold_table` and strengths `[B, J]`, both of each player."""
-  ours, theirs = strength
-  first = pairs[0] * _signs(ours, theirs).astype(pairs[0].dtype)
-  if group.same:
-    return first, first
-  return first, pairs[1] * _signs(theirs, ours).astype(pairs[1].dtype)
-
-
-def _signs(ours: jax.Array, theirs: jax.Array) -> jax.Array:
-  """Returns whether hands win, from strengths `[B, J]`: `[B, J of the other, J]`."""
-  return jnp.sign(ours[:, None] - theirs[:, :, None])
 
 
 def sort(group: Group, player: int) -> SortedShowdowns:
@@ -209,12 +183,14 @@ def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
   # `reach` is `[T, B, J of the other]` of one hand of each class, zero where the board blocks it;
   # values of hands that the board blocks have no meaning.
   folds = ends.folds
-  if folds.table is not None:
-    return _by_board(reach, folds.table[player])
-  assert folds.down is not None
-  assert folds.up is not None
-  values = _by_board(_by_board(reach, folds.down[player]), folds.up[player])
-  return values + (reach if folds.twin is None else _twins(folds.twin[player], reach))
+  values = _by_board(reach, folds.down[player])
+  if folds.up is None:
+    return values
+  values, own = _by_board(values, folds.up[player]), reach  # a hand was taken out by both its cards
+  if folds.twin is not None:
+    own = jnp.pad(reach, ((0, 0), (0, 0), (0, 1)))
+    own = own.at[..., folds.twin[player]].get(mode="promise_in_bounds")
+  return values + own
 
 
 def _by_board(rows: jax.Array, tables: jax.Array) -> jax.Array:
@@ -225,22 +201,10 @@ def _by_board(rows: jax.Array, tables: jax.Array) -> jax.Array:
   return flat.reshape(*rows.shape[:2], -1)
 
 
-def _twins(twin: jax.Array, rows: jax.Array) -> jax.Array:
-  """Returns the other's reach of `player`'s own hands: `[T, B, J of the other]` to `[T, B, J]`."""
-  filled = jnp.pad(rows, ((0, 0), (0, 0), (0, 1)))
-  return filled.at[..., twin].get(mode="promise_in_bounds")
-
-
 def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
   """Returns the showdown values of `player`'s hands, wins less losses: as `fold_values`."""
   rows = jnp.swapaxes(reach, 0, 1)
-  assert not isinstance(ends, Walk)
-  assert ends.showdowns is not None
-  if isinstance(ends, Dense):
-    values = product("btj,bjh->bth", rows, ends.showdowns[player])
-  else:
-    values = showdowns.showdown_values(ends.showdowns[player], rows)
-  return jnp.swapaxes(values, 0, 1)
+  return jnp.swapaxes(showdowns.showdown_values(ends.showdowns[player], rows), 0, 1)
 
 
 def end_values(
@@ -249,8 +213,8 @@ def end_values(
   """Returns the values of lines that end: `[T, B, J]`, for reach as of `fold_values`."""
   # `folds` is the worth of the reach that shares no card, of the first lines, `shows` that of wins
   # less losses, of the last lines.
-  if isinstance(ends, Walk):
-    return _walk(ends, reach, player, shows, folds)
+  if ends.cards is not None:
+    return _walk(ends, ends.cards, reach, player, shows, folds)
   first = len(reach) - len(shows)
   if len(folds):
     values = fold_values(ends, reach[: len(folds)] * folds[:, None, None], player)
@@ -264,14 +228,16 @@ def end_values(
   return jnp.concatenate([values[:first], shown])
 
 
-def _walk(ends: Walk, reach: jax.Array, player: int, shows: Any, folds: Any) -> jax.Array:
+def _walk(
+  ends: Ends, cards: Any, reach: jax.Array, player: int, shows: Any, folds: Any
+) -> jax.Array:
   name = _target()
   assert name is not None
   shows = jnp.pad(shows, (len(reach) - len(shows), 0))
   folds = jnp.pad(folds, (0, len(reach) - len(folds)))
-  others, own = ends.cards[1 - player], ends.cards[player]
+  others, own = cards[1 - player], cards[player]
   order = *ends.showdowns[1 - player], *ends.showdowns[player]
-  cards = others.held, others.number, others.size, own.own, own.twin
+  held = others.held, others.number, others.size, own.own, own.twin
   values = jax.ShapeDtypeStruct((*reach.shape[:2], own.size.shape[1]), reach.dtype)
   call = jax.ffi.ffi_call(name, values, vmap_method="broadcast_all")
-  return call(reach, shows, folds, *order, *cards)
+  return call(reach, shows, folds, *order, *held)

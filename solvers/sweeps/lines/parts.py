@@ -34,7 +34,7 @@ class Part:
     showdowns: `[K, boards, ...]` from `make_showdowns`; dense tables are made anew every time.
     shared: likewise `[K, boards, ...]`, or `[1, 1, ...]` where boards are alike.
     folds: what folds are worth, likewise.
-    group: the hands.
+    group: the hands, and how many boards a chunk has.
     boards: how many boards there are without those that fill up; static.
   """
 
@@ -49,11 +49,6 @@ class Part:
   @property
   def num_chunks(self) -> int:
     return self.belief[0].shape[0]
-
-  @property
-  def num_boards(self) -> int:
-    """How many boards a chunk has."""
-    return self.group.boards
 
   def ends(self, index: Any) -> Ends:
     """Returns folds and showdowns of a chunk."""
@@ -106,11 +101,11 @@ class PartedProblem:
     rows = arrivals.at[at(part.parent[player], index)].get(mode="promise_in_bounds")
     return jnp.where(at(part.belief[player], index)[None] > 0, rows.T, 0.0)
 
-  def collect(self, values: list[jax.Array], player: int) -> jax.Array:
-    """Returns the leaves' values of `top` from those of parts, each `[K, W, n]`."""
-    rows = []
-    for part, own in zip(self.parts, values):
-      rows.append(own.reshape(-1, self.num_rows)[: part.boards * part.group.width(player)])
+  def collect(self, values: Sequence[jax.Array], player: int) -> jax.Array:
+    """Returns the leaves' values of `top` from those of a device's parts, each `[K, W, n]`."""
+    whole = [lax.all_gather(own, AXIS, tiled=True).reshape(-1, self.num_rows) for own in values]
+    widths = [part.boards * part.group.width(player) for part in self.parts]
+    rows = [own[:width] for own, width in zip(whole, widths)]
     above = undeal(self.street, jnp.concatenate(rows), player)
     return above[np.argsort(self.levels[0].order)]
 

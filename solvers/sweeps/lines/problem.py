@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN, Lines, Street
+from games.poker.lines.lines import CLOSED, FOLD, SHOWDOWN, Lines, Street
 from solvers.sweeps import showdowns
-from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.ends import Dense, Ends, end_values, fold_values, form_of, make_ends
-from solvers.sweeps.problem import Lock, Problem, Sweep
+from solvers.sweeps.levels import Levels, take_rows
+from solvers.sweeps.lines.ends import Ends, end_values, fold_values, form_of, make_ends
+from solvers.sweeps.problem import Lock, Problem
 
 
 @jax.tree_util.register_dataclass
@@ -64,7 +64,7 @@ class LinesProblem(Problem):
   def open_rows(self, rows: Levels, order: Any) -> jax.Array:
     """Returns the rows of lines that leave this problem, in the order of the round below."""
     ends = [rows[i][self.lines.levels[i].rows(CLOSED)] for i in self._open()]
-    return _take(jnp.concatenate(ends), order)
+    return take_rows(jnp.concatenate(ends), np.asarray(order))
 
   @property
   def root_mass(self):
@@ -98,7 +98,7 @@ class LinesProblem(Problem):
         below = self.root_beliefs(player)[None] if root is None else jnp.atleast_2d(root)
       elif level.mover is None:
         ends = [reach[k][self.lines.levels[k].rows(CLOSED)] for k, _ in level.closed]
-        rows = _take(jnp.concatenate(ends), level.order)
+        rows = take_rows(jnp.concatenate(ends), np.asarray(level.order))
         below = self._deal(rows, level.street, player)
       else:
         below = self.from_parents(i, player, reach[-1])
@@ -118,43 +118,26 @@ class LinesProblem(Problem):
 
   def values_up(self, policy, opponent_reach, leaf_values, player):
     """As `Problem.values_up`; leaf values are of the lines that leave, `[n, W]` by level."""
-    ends = self._all_ends(opponent_reach, player)
-    levels = self.lines.levels
-    nodes: list[jax.Array] = [jnp.zeros(())] * len(levels)
-    parents: list[jax.Array | None] = [None] * len(levels)
-    inner: dict[int, jax.Array] = {}
-    closed: dict[int, jax.Array] = {}
-    if leaf_values is not None:
-      closed |= _split(leaf_values, [(i, levels[i].counts[CLOSED]) for i in self._open()])
-    for i in reversed(range(len(levels))):
-      level = levels[i]
-      parts = [inner.get(i), closed.get(i), *ends[i]]
-      there = [x for x in parts if x is not None]
-      values = there[0] if len(there) == 1 else jnp.concatenate(there)
-      nodes[i] = values
-      if i == 0:
-        break
-      if level.mover is None:
-        above = undeal(self.lines.streets[level.street], showdowns.settle(values.T), player)
-        closed |= _split(_take(above, np.argsort(level.order)), level.closed)
-        continue
-      own = level.mover == player
-      if policy is None and own:
-        best = self._answer if self.floor is None else self._held_best
-        inner[i - 1] = best(i, player, values)
-      else:
-        inner[i - 1] = self._over_children(i, player, policy[i] * values if own else values)
-      if own:
-        parents[i] = self.from_parents(i, player, inner[i - 1])
-    return Sweep(tuple(nodes), self._pad(nodes[0][0]), tuple(parents))
+    sweep = super().values_up(policy, opponent_reach, leaf_values, player)
+    return sweep._replace(root=self._pad(sweep.root))
+
+  def _rise(self, index, values, policy, player, outer):
+    level = self.lines.levels[index]
+    if level.mover is not None:
+      return super()._rise(index, values, policy, player, outer)
+    above = undeal(self.lines.streets[level.street], showdowns.settle(values.T), player)
+    _fill(outer, take_rows(above, np.argsort(level.order)), level.closed)
+    return None
 
   def _pad(self, row: jax.Array) -> jax.Array:
     return jnp.pad(row, (0, self.num_infostates - len(row)))
 
-  def _all_ends(self, reach: Levels, player: int):
-    """Returns the values of each level's folds and showdowns; None for what it lacks."""
-    levels, sign = self.lines.levels, 1.0 if player == 0 else -1.0
-    found: list[list[jax.Array | None]] = [[None, None] for _ in levels]
+  def _outer_values(self, opponent_reach, leaf_values, player):
+    """Returns the values of each level's lines that are closed, folds and showdowns."""
+    levels, reach, sign = self.lines.levels, opponent_reach, 1.0 if player == 0 else -1.0
+    found: list[list[jax.Array | None]] = [[None, None, None] for _ in levels]
+    if leaf_values is not None:
+      _fill(found, leaf_values, [(i, levels[i].counts[CLOSED]) for i in self._open()])
     for street in range(len(self.lines.streets)):
       here = [i for i, x in enumerate(levels) if x.street == street]
       ends = [(i, kind) for kind in (FOLD, SHOWDOWN) for i in here if levels[i].counts[kind]]
@@ -173,19 +156,18 @@ class LinesProblem(Problem):
       result = self._ends(street, rows, player, values)
       stops = np.cumsum([levels[i].counts[kind] for i, kind in ends])[:-1]
       for (i, kind), part in zip(ends, jnp.split(result, stops)):
-        found[i][kind - FOLD] = part
+        found[i][kind - CLOSED] = part
     return found
 
   def _ends(self, street: int, reach: jax.Array, player: int, values: Any) -> jax.Array:
     """Returns the values of terminal lines, `[T, W of the other]` to `[T, W]`."""
-    parts, start = [], 0
-    for group, ends in zip(self.lines.streets[street].groups, self.ends[street]):
-      width = group.width(1 - player)
-      stop = start + group.boards * width
-      rows = reach[:, start:stop].reshape(len(reach), group.boards, width)
-      parts.append(values(ends, rows, player).reshape(len(reach), -1))
-      start = stop
-    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=1)
+    groups, number = self.lines.streets[street].groups, len(reach)
+    stops = np.cumsum([group.boards * group.width(1 - player) for group in groups])[:-1]
+    parts = [
+      values(ends, rows.reshape(number, group.boards, -1), player).reshape(number, -1)
+      for group, ends, rows in zip(groups, self.ends[street], jnp.split(reach, stops, axis=1))
+    ]
+    return jnp.concatenate(parts, axis=1)
 
   def _share(self, index, player, rows):
     total = self._over_children(index, player, rows)
@@ -197,9 +179,6 @@ class LinesProblem(Problem):
 
   def _level(self, index):
     return self.lines.levels[index].level
-
-  def _num_inner(self, index):
-    return self.lines.levels[index].counts[DECISION]
 
 
 def _chips(chips: Any, ends: list[tuple[int, int]], kind: int) -> jax.Array:
@@ -220,28 +199,19 @@ def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
   return showdowns.settle(total).T
 
 
-def _split(rows: jax.Array, numbers: Sequence[tuple[int, int]]) -> dict[int, jax.Array]:
-  """Cuts rows into those of each level `(index, number)`."""
+def _fill(outer: Any, rows: jax.Array, numbers: Sequence[tuple[int, int]]) -> None:
+  """Makes rows the values of closed lines, a number of each level `(index, number)`."""
   stops = np.cumsum([number for _, number in numbers])[:-1]
-  return dict(zip((i for i, _ in numbers), jnp.split(rows, stops)))
-
-
-def _take(rows: jax.Array, order: Any) -> jax.Array:
-  """Takes all rows in a static order."""
-  if (np.diff(order) == 1).all():
-    return rows
-  return rows.at[np.asarray(order)].get(mode="promise_in_bounds")
+  for (i, _), part in zip(numbers, jnp.split(rows, stops)):
+    outer[i][0] = part
 
 
 def largest_table(lines: Lines) -> int:
   """Returns the bytes of the largest table that solving one spot holds: a player's, or of pairs."""
-  rows = [0, 0]
-  for level in lines.levels:
-    for p in (0, 1):
-      rows[p] += level.size * lines.streets[level.street].width(p)
+  rows = [sum(x.size * lines.streets[x.street].width(p) for x in lines.levels) for p in (0, 1)]
   groups = [group for street in lines.streets for group in street.groups]
   dense = sum(
-    x.boards * x.width(0) * x.width(1) for x in groups if form_of(x, lines.dtype) is Dense
+    x.boards * x.width(0) * x.width(1) for x in groups if form_of(x, lines.dtype) == "dense"
   )
   return max(*rows, dense) * np.dtype(lines.dtype).itemsize
 
