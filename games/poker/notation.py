@@ -52,7 +52,8 @@ class Plus:
 
   number: Annotated[int, (1, 1_000_000_000)]
 
-  __post_init__ = check_fields
+  def __post_init__(self):
+    check_fields(self)
 
 
 @dataclasses.dataclass(frozen=True)
