@@ -19,7 +19,7 @@ from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
 from solvers.metrics.policies import check_whole
-from solvers.search.batch import node_beliefs
+from solvers.search.batch import node_beliefs, posteriors
 from solvers.solve import solve, solve_batch
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import (
@@ -300,8 +300,7 @@ def _blueprint_values(tree, info, policy, beliefs, *, searcher: int):
 def _masses(problem: TreeProblem, info: NodeInfo, own: Levels, searcher: int) -> jax.Array:
   """Returns the searcher's mass that the other meets at each node, `[N, H]`; zero at ends."""
   tree = problem.tree
-  starts = zip(tree.structure.offsets, tree.structure.levels)
-  inner = np.concatenate([start + np.arange(level.num_inner) for start, level in starts])
+  inner = np.unique(tree.structure.parents[1:])
   reach = problem.node_reach((own, own))[inner, searcher]
   found = problem.pairs.pairs.mass(jnp.asarray(info.pair_index)[inner], reach, 1 - searcher)
   return jnp.zeros((tree.num_nodes, tree.num_infostates), reach.dtype).at[inner].set(found)
@@ -409,15 +408,15 @@ def refine(
     if known.searcher != searcher:
       raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
     check_same_game("known", known.origin, tree)
-    for name, shape in (("value", np.shape(policy)), ("gift", np.shape(policy))):
-      validation.check_shape(f"known.{name}", getattr(known, name), shape, "(N, H)")
+    for name in ("value", "gift"):
+      validation.check_shape(f"known.{name}", getattr(known, name), np.shape(policy), "(N, H)")
   placer = Placer(tree)
   nodes = _cut_nodes(game, tree, cut, placer)
   below = [subtree(game, tree, int(node)) for node in nodes]
-  settings: Any = {"known": known, "gifts": gifts, "searcher": searcher}
   algorithm, below_beliefs, alternatives = entered(
-    game, tree, policy, beliefs, nodes, algorithm, gadget, **settings
-  )
+    game, tree, policy, beliefs, nodes, algorithm, gadget,
+    searcher=searcher, known=known, gifts=gifts,
+  )  # fmt: skip
   parts = []
   for group in like_shapes(below):
     stacked = stack_trees([below[i] for i in group])
@@ -490,13 +489,6 @@ def subtree(
   possible = None if tree.possible is None else np.asarray(tree.possible)[node]
   state = np.asarray(tree.state)[node]
   return build_from_state(game, state, possible=possible, depth=depth).astype(tree.dtype)
-
-
-@Programs
-def posteriors(tree: PublicTree, policy: Array, beliefs: Array | None = None) -> jax.Array:
-  """Returns both players' beliefs at every node under a policy, `[N, P, H]`."""
-  problem = make_problem(tree, tree.prior if beliefs is None else beliefs)
-  return node_beliefs(problem, problem.split(jnp.asarray(policy, tree.dtype)))
 
 
 class Widened(NamedTuple):

@@ -57,32 +57,28 @@ class ChainSearcher:
     return ChainAgent(self, seed=seed)
 
   def search_for(self, agents: Sequence["ChainAgent"]) -> None:
-    """Lets agents that must search do so, side by side."""
+    """Lets agents that must search do so, as many side by side as there is room for."""
     for first in range(0, len(agents), self._room):
       some = agents[first : first + self._room]
-      for agent, search in zip(some, self._search(some)):
-        agent._search = search
-
-  def _search(self, agents: Sequence["ChainAgent"]) -> list[Found]:
-    """Searches for at most as many agents as there is room for."""
-    size, filled = len(agents), [*agents, *[agents[0]] * (self._room - len(agents))]
-    since = np.full((self._room, longest_wait(self.rules)), -1, np.int32)
-    for row, agent in zip(since, filled):
-      row[: len(agent._since)] = agent._since[: len(row)]
-    found = search_decisions[work_on_trees()](
-      self._ground,
-      jax.tree.map(lambda *x: np.stack(x), *[x._left for x in filled]),
-      jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *[x._here for x in filled]),
-      since,
-      np.array([x.player for x in filled], np.int32),
-      jnp.stack([x._key for x in filled]),
-      np.arange(self._room) < size,
-      self.settings.rounds,
-      self._params,
-      how=self._how,
-    )
-    found = jax.tree.map(np.asarray, found._replace(asked=None))
-    return [jax.tree.map(lambda x, i=i: x[i].copy(), found) for i in range(size)]
+      filled = [*some, *[some[0]] * (self._room - len(some))]
+      since = np.full((self._room, longest_wait(self.rules)), -1, np.int32)
+      for row, agent in zip(since, filled):
+        row[: len(agent._since)] = agent._since[: len(row)]
+      found = search_decisions[work_on_trees()](
+        self._ground,
+        jax.tree.map(lambda *x: np.stack(x), *[x._left for x in filled]),
+        jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *[x._here for x in filled]),
+        since,
+        np.array([x.player for x in filled], np.int32),
+        jnp.stack([x._key for x in filled]),
+        np.arange(self._room) < len(some),
+        self.settings.rounds,
+        self._params,
+        how=self._how,
+      )
+      found = jax.tree.map(np.asarray, found._replace(asked=None))
+      for i, agent in enumerate(some):
+        agent._search = jax.tree.map(lambda x, i=i: x[i].copy(), found)
 
 
 class ChainAgent(SearchingSeat):
@@ -147,8 +143,7 @@ class AverageSearcher:
   @checked
   def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):
     """Computes the policy from what `rebel_jax.load` gave; the rest is not looked at."""
-    config = checked_numbers(policy).config
-    network = AverageEvaluator(config)
+    network = AverageEvaluator(checked_numbers(policy).config)
     self.game = network.game
     if network.tree is None:
       raise ConfigError(f"game={self.game!r} is too large for a tree, which this agent plays on")

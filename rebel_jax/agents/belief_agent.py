@@ -29,18 +29,15 @@ from solvers import validation
 from solvers.leaf_values import normalise_beliefs
 from solvers.search import (
   Room,
-  Stage,
   TemplateStage,
   TemplateSubgames,
   make_searching_agent,
-  node_beliefs,
+  posteriors,
   sample_stop,
   search_together,
   searched_starts,
   spread_stops,
 )
-from solvers.sweeps import make_problem
-from solvers.xla import Programs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,20 +48,6 @@ class BeliefSearch:
   successor: np.ndarray  # `[L, ...]` the root that each leaf is
   policy: np.ndarray  # `[n, H]` of a random iteration, both players'
   leaf_beliefs: np.ndarray  # `[L, P, H]`; under the average until then by CFR-AVG (appendix I)
-
-
-@Programs
-def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any]:
-  """Returns trees and successors of subgames at `roots`."""
-  trees = stage.trees_at(roots)
-  return trees, stage.successors(roots, trees)
-
-
-@Programs
-def beliefs_at(tree: PublicTree, policy: Any, beliefs: Any) -> jax.Array:
-  """Returns the beliefs that a policy `[n, H]` leads to at every node, `[n, P, H]`."""
-  problem = make_problem(tree, beliefs)
-  return node_beliefs(problem, problem.split(policy))
 
 
 class Searcher:
@@ -87,7 +70,7 @@ class Searcher:
     algorithm: str | None = None,
     depth: int | str | None = None,
     average: bool = False,
-    num_games: int = 1,
+    num_games: validation.Positive = 1,
     seed: int = 0,
   ):
     """Prepares the compiled searches.
@@ -109,7 +92,7 @@ class Searcher:
     config = checked_numbers(policy).config
     name = config.rebel.eval_algorithm if algorithm is None else algorithm
     self.num_iterations = validation.check_even("iterations", iterations)
-    self.num_games = validation.check_integer("num_games", num_games)
+    self.num_games = num_games
     check_algorithm("algorithm", name)
     self.game: Any = config.make_game()
     self._params, self._average, self._key = policy.params, average, jax.random.key(seed)
@@ -237,7 +220,7 @@ class Agent(SearchingSeat):
       return self._root_beliefs
     search, node = self.node()
     beliefs = self._root_beliefs.astype(search.tree.dtype)
-    return self._as_played(np.asarray(beliefs_at(search.tree, search.policy, beliefs))[node])
+    return self._as_played(np.asarray(posteriors(search.tree, search.policy, beliefs))[node])
 
   def node(self) -> tuple[BeliefSearch, int]:
     """Returns the search that the agent is in, made now if need be, and the node of its tree."""
@@ -352,10 +335,9 @@ class StreetSearcher(Searcher):
     """Searches the subgames at `roots` `[M, S]` from `beliefs` `[M, P, H]`."""
     states = np.asarray(roots)
     usual = (states == self.first_root).all(axis=1)
-    found = [self._start() for _ in range(int(usual.sum()))]
-    if not usual.all():
-      found += super().search(states[~usual], beliefs[~usual])
-    return [found[i] for i in np.argsort(np.argsort(~usual, kind="stable"))]
+    starts = iter([self._start() for _ in range(int(usual.sum()))])
+    others = iter(() if usual.all() else super().search(states[~usual], beliefs[~usual]))
+    return [next(starts if begins else others) for begins in usual]
 
   def only_deals(self, root: Any) -> bool:
     """Says whether chance alone moves at `root`, and `deal` follows it without a search."""
@@ -380,20 +362,20 @@ class StreetSearcher(Searcher):
     """Searches of the first round, by the iterations that they stop at."""
     found, stage, algorithm = list[BeliefSearch](), self._stages[0], self._algorithm
     root = jnp.asarray(self.first_root, jnp.int32)[None]
-    _, _, iterates = searched_starts(
+    trees, _, iterates = searched_starts(
       stage, root, algorithm, self.limit(0), self._leaf_values, self._params, self._network
     )
     self._key, key = jax.random.split(self._key)
     stops = spread_stops(
       key, _KEPT_STARTS, self.limit(0), algorithm.averaging, algorithm.head_start
     )
-    trees, successors = made(stage, root)
-    tree, successor = jax.tree.map(lambda x: np.asarray(x[0]), (trees, successors))
+    begun = trees, stage.successors(root, trees)
+    tree, successor = jax.tree.map(lambda x: np.asarray(x[0]), begun)
     ends = [(iterates.policies[0, stop], iterates.believed[0, stop]) for stop in np.asarray(stops)]
     if self._average:
       ends = [(iterates.average_policy[0],) * 2]
     for played, known in ends:
-      below = np.asarray(beliefs_at(tree, known, tree.prior))[tree.leaf_nodes]
+      below = np.asarray(posteriors(tree, known))[tree.leaf_nodes]
       found.append(BeliefSearch(tree, successor, np.asarray(played), below))
     return found
 
@@ -405,11 +387,10 @@ class StreetSearcher(Searcher):
         continue
       state = np.asarray(states[number])
       beliefs = np.asarray(TemplateSubgames(self._rules).prior(jnp.asarray(state)))
-      run = functools.partial(self._search_some, number, state, beliefs)
       took = []
       for iterations in (_TIMED, _TIMED, 3 * _TIMED):  # the first one compiles
         began = time.monotonic()
-        run(iterations)
+        self._search_some(number, state, beliefs, iterations)
         took.append(time.monotonic() - began)
       each = max(took[2] - took[1], 1e-4) / (2 * _TIMED)
       self._paces[number] = SearchPace(seconds, max(took[1] - _TIMED * each, 0.0), each)
@@ -446,7 +427,8 @@ def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
       continue
     found[number] = state
     if stages[number].depth_limited:
-      trees, successors = made(stages[number], state)
+      trees = jax.jit(TemplateStage.trees_at)(stages[number], state)
+      successors = stages[number].successors(state, trees)
       live = np.flatnonzero(np.asarray(trees.leaf_actor)[0] != PADDING)
       # Small pots first, after which there is most to bet and to search.
       pots = np.asarray(successors)[0, live, betting.PAID_0]
@@ -464,7 +446,7 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
   states = [game.state_after(actions[:count]) for count in range(len(actions) + 1)]
   movers = game.actor(np.stack(states)).tolist()
   found: list[Decision] = []
-  history: list[str] = []
+  history = [game.action_name(action) for action in actions]
   names = tuple(
     tuple(game.infostate_name(player, h) for h in range(game.num_infostates)) for player in (0, 1)
   )
@@ -476,9 +458,7 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
           rows.setdefault(move.action, np.zeros(game.num_infostates))[agent.infostate] += share
       moves = tuple(game.action_name(action) for action in sorted(rows))
       policy = np.stack([rows[action] for action in sorted(rows)])
-      found.append(Decision(tuple(history), mover, agent.beliefs, moves, policy, names))
-    if count < len(actions):
-      history.append(game.action_name(actions[count]))
-      if movers[count + 1] <= CHANCE:  # else the game is over
-        agent.observe(actions[count])
+      found.append(Decision(tuple(history[:count]), mover, agent.beliefs, moves, policy, names))
+    if count < len(actions) and movers[count + 1] <= CHANCE:  # else the game is over
+      agent.observe(actions[count])
   return found

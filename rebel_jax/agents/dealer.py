@@ -307,11 +307,11 @@ class NestedAgent(Seat):
     history = self._tree.history(self._node)
     self._added = (*self._added, (history, chips))
     key = self._added, self.player
-    found = self._answers.get(key)
-    if found is None:  # the other gets no more than by its best response (thesis, section 5.1.7)
-      found = answer_bet(
+    if key not in self._answers:
+      # The other gets no more than by its best response (thesis, section 5.1.7).
+      self._answers[key] = answer_bet(
         self.game, self._tree, self._policy, history, chips,
         gadget=Resolve(self.player), num_iterations=self._num_iterations,
       )  # fmt: skip
-      self._answers[key] = found
+    found = self._answers[key]
     self._use(found, int(Placer(found.tree, by_state=True).places(self._tree)[self._node]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from games import Array, PublicTree
 from games.arrays import checked
-from games.poker import Deck, Holdem
+from games.poker import Holdem
 from games.poker.notation import cells
 from rebel_jax.checkpoints import files
 from solvers import validation
@@ -28,7 +28,7 @@ class RangeGrid:
     reach: `[R, R]` the probability of each cell's hands in the player's range there; sums to one.
     frequency: `[A, R, R]` how often the cell's hands make each move; zero where none is held.
     summary: `[A]` how often the whole range makes each move.
-    labels: `R` rows of `R` names of cells, such as `AKs`.
+    labels: `R` rows of `R` names of cells: `AA`, `AKs` for suited, `AKo` for offsuit hands.
   """
 
   moves: tuple[str, ...]
@@ -44,15 +44,6 @@ class RangeGrid:
     return "\n".join(f"{self.moves[i]:<{width}} {self.summary[i]:6.1%}" for i in order)
 
 
-@checked
-def cell_names(deck: Deck) -> tuple[tuple[str, ...], ...]:
-  """Returns the names of the grid's cells: `AA`, `AKs` for suited, `AKo` for offsuit hands."""
-  ranks = list(enumerate(deck.ranks[::-1]))
-  return tuple(
-    tuple((x + y + "s" if c > r else y + x + "o" * (c < r)) for c, y in ranks) for r, x in ranks
-  )
-
-
 def played_to(
   tree: PublicTree, policy: np.ndarray, player: int, node: int, root: int = 0
 ) -> np.ndarray:
@@ -64,24 +55,6 @@ def played_to(
       played = played * policy[node]
     node = parent
   return played
-
-
-@checked
-def own_range(tree: PublicTree, policy: Array, node: int, beliefs: Array) -> np.ndarray:
-  """Returns how likely the player to move at `node` holds each hand there: `[H]`, sums to one."""
-  validation.check_unstacked(tree)
-  validation.check_policy("policy", tree, policy)
-  validation.check_beliefs(tree, beliefs)
-  if not 0 <= node < tree.num_nodes or tree.kind[node] not in (0, 1):
-    raise ValueError(f"node={node} must be one where a player moves")
-  player = int(tree.kind[node])
-  # What the other's hands block is left out.
-  reach = np.asarray(beliefs[player]) * played_to(tree, np.asarray(policy, float), player, node)
-  if tree.possible is not None:
-    reach *= np.asarray(tree.possible)[node, player]
-  if reach.sum() <= 0:
-    raise ValueError(f"node={node} is never reached by player {player}; it has no range there")
-  return reach / reach.sum()
 
 
 @checked
@@ -110,7 +83,19 @@ def range_grid(
   Raises:
     ValueError: no player moves at `node`, or the player never comes there.
   """
-  weights = own_range(tree, policy, node, np.asarray(tree.prior if beliefs is None else beliefs))
+  beliefs = np.asarray(tree.prior if beliefs is None else beliefs)
+  validation.check_unstacked(tree)
+  validation.check_policy("policy", tree, policy)
+  validation.check_beliefs(tree, beliefs)
+  if not 0 <= node < tree.num_nodes or tree.kind[node] not in (0, 1):
+    raise ValueError(f"node={node} must be one where a player moves")
+  player = int(tree.kind[node])
+  # What the other's hands block is left out.
+  reach = beliefs[player] * played_to(tree, np.asarray(policy, float), player, node)
+  if tree.possible is not None:
+    reach *= np.asarray(tree.possible)[node, player]
+  if reach.sum() <= 0:
+    raise ValueError(f"node={node} is never reached by player {player}; it has no range there")
   children = np.flatnonzero(np.asarray(tree.parent) == node)
   history = (*root, *tree.history(node))
   actions = np.asarray(tree.action)[children].tolist()
@@ -119,7 +104,7 @@ def range_grid(
   order = sorted(range(len(actions)), key=lambda i: size[actions[i] - 2] if actions[i] > 1 else -1)
   rows = np.asarray(policy, float)[children[order]]
   names = tuple(game.describe(history, actions[i]) for i in order)
-  return make_range_grid(game, weights, rows, names)
+  return make_range_grid(game, reach / reach.sum(), rows, names)
 
 
 @checked
@@ -128,10 +113,10 @@ def make_range_grid(
 ) -> RangeGrid:
   """Returns the grid of a player's range `[H]`, which sums to one, and its policy `[A, H]`."""
   row, column = cells(game.deck, game.hole_cards)
-  ranks = len(game.deck.ranks)
+  ranks = list(enumerate(game.deck.ranks[::-1]))
 
   def by_cell(values: np.ndarray) -> np.ndarray:
-    total = np.zeros((ranks, ranks))
+    total = np.zeros((len(ranks),) * 2)
     np.add.at(total, (row, column), values)
     return total
 
@@ -142,7 +127,9 @@ def make_range_grid(
     reach=reach,
     frequency=np.stack([by_cell(x) / np.where(reach > 0, reach, 1) for x in played]),
     summary=played.sum(axis=1),
-    labels=cell_names(game.deck),
+    labels=tuple(
+      tuple(x + y + "s" if c > r else y + x + "o" * (c < r) for c, y in ranks) for r, x in ranks
+    ),
   )
 
 

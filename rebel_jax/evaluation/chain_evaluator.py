@@ -41,6 +41,8 @@ _MOST_HISTORIES = 50_000
 _MOST_STATES = 20_000
 # Games from each seat that a seed plays where they are too many.
 _GAMES = 32
+# Figures of several seeds.
+_ENDS: dict[str, Callable] = {"mean": lambda x: sum(x) / len(x), "min": min, "max": max}
 
 Progress = Callable[[int, int], None]
 
@@ -92,11 +94,9 @@ class ChainEvaluator(Measures):
         at = done + total * start // count, total * number // count
         show(f"{number} seeds", *at, units, "")
 
-      measures, row = self.of_seeds(params, part, progress), dict[str, Any]()
+      measures = self.of_seeds(params, part, progress)
       found = {name: found.get(name, []) + values for name, values in measures.items()}
-      for name, x in found.items():
-        ends = {"mean": sum(x) / len(x), "min": min(x), "max": max(x)}
-        row |= {f"{name}_{end}": value for end, value in ends.items()}
+      row = {f"{name}_{end}": of(x) for name, x in found.items() for end, of in _ENDS.items()}
       values = next(iter(found.values()))
       yield Measurement(row | {"seeds": len(values)} | about, values)
 
@@ -155,15 +155,15 @@ class ChainEvaluator(Measures):
       # What each player's last search left.
       jax.tree.map(lambda x: jnp.broadcast_to(x, (len(seat), 2, *x.shape)), self.ground.nothing()),
     )
-    over = np.zeros(len(seat), bool)
+    over: Any = np.zeros(len(seat), bool)
     for ply in range(game.max_moves):
       progress(number * game.max_moves + ply, total * game.max_moves)
-      if over.all():
+      if np.all(over):
         break
-      now, rounds = jax.random.fold_in(key, ply), self.search.rounds
-      random = ply == 0 and game.num_infostates == 1
-      table, over = _play(self.ground, table, seat, over, now, random, rounds, params, how=self.how)
-      over = np.asarray(over)
+      now, random = jax.random.fold_in(key, ply), ply == 0 and game.num_infostates == 1
+      table, over = _play(
+        self.ground, table, seat, over, now, random, self.search.rounds, params, how=self.how
+      )
     return float(np.mean(won_by(game, table[0], seat)))
 
 
@@ -219,8 +219,9 @@ def against_all(
     after, worth = game.next_states(states[row], action), np.full(legal.shape, -np.inf)
     worth[row, action] = exact.value_of(after) * np.where(actor == 0, 1, -1)[row]
     best = legal & (worth == worth.max(axis=1, keepdims=True))
-    keyed = np.concatenate([agents[row, None], after], axis=1)
-    unique, number = np.unique(keyed, axis=0, return_inverse=True)
+    unique, number = np.unique(
+      np.concatenate([agents[row, None], after], axis=1), axis=0, return_inverse=True
+    )
     children = np.zeros(legal.shape, int)
     children[row, action] = number.reshape(-1)
     below = rise(unique[:, 0], unique[:, 1:].astype(states.dtype), ply + 1)

@@ -110,13 +110,24 @@ class Evaluator(Measures):
       kept = start = None
       if self._keep is not None:  # a file that playthroughs go on from and are kept in
         name = f"{self._keep}-{number}" if many else self._keep
-        what: dict[str, Any] = {"game": [self._config.game, self._config.game_params]}
-        what |= {"network": sum_of_arrays(params), **self.about, **settings, "trajectory": number}
-        # How numbers are drawn, which earlier versions did otherwise.
-        kept = KeptPlaythroughs(name, what | {"stops": "spread, sorted"})
+        what = {
+          "game": [self._config.game, self._config.game_params],
+          "network": sum_of_arrays(params),
+          **self.about,
+          **settings,
+          "trajectory": number,
+          "stops": "spread, sorted",  # how numbers are drawn, which earlier versions did otherwise
+        }
+        kept = KeptPlaythroughs(name, what)
         start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
-      about: dict[str, Any] = dict(start=start, trajectory=number, progress=progress)
-      for sampled, value in self.course(params, playthroughs=playthroughs, **about, **settings):
+      for sampled, value in self.course(
+        params,
+        playthroughs=playthroughs,
+        start=start,
+        trajectory=number,
+        progress=progress,
+        **settings,
+      ):
         if kept is not None:
           kept.save(sampled)
         of_each = {"playthroughs": sampled.count, "iterations": iterations}
@@ -254,7 +265,12 @@ class AverageEvaluator(Measures):
     if self.tree is None:
       number = _PLAYS if final else _PLAYS // 5
       found = local_response(
-        self.game, self.strategy(params), self._last, depth=1, num_plays=number, seed=seed
+        self.game,
+        self.strategy(params),
+        lambda state: int(np.flatnonzero(self.game.legal_actions(state[None])[0])[-1]),
+        depth=1,
+        num_plays=number,
+        seed=seed,
       )
       yield Measurement(dict(zip(("local_response", "half_width"), found)))
       return
@@ -262,9 +278,6 @@ class AverageEvaluator(Measures):
     if not np.isfinite(policy).all():
       raise ConfigError("the network's probabilities are not finite")
     yield Measurement({"exploitability": float(solvers.exploitability(self.tree, policy))})
-
-  def _last(self, state: np.ndarray) -> int:
-    return int(np.flatnonzero(self.game.legal_actions(state[None])[0])[-1])
 
 
 def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:

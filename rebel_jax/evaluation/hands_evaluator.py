@@ -32,16 +32,14 @@ from solvers.search import (
   SearchResult,
   TemplateStage,
   TemplateSubgames,
+  first_policy,
   leaf_probabilities,
   search_batch,
   spread_stops,
 )
-from solvers.search.batch import beliefs_at_leaves, packed_leaf_values
+from solvers.search.batch import beliefs_at_leaves, beliefs_below, packed_leaf_values
 from solvers.sweeps import Levels, TreeProblem, make_problem, split_levels
 from solvers.xla import run_ahead
-
-# How much each of several players likes the moves of a tree, whoever would make them: `[K, N]`.
-Likes = Callable[[PublicTree], jax.Array]
 
 
 class Tables(NamedTuple):
@@ -80,14 +78,15 @@ def sit_down(rules: Streets, roots: jax.Array) -> Tables:
 def play_round(
   stage: TemplateStage,
   search: HandsSearch,
-  likes: Likes,
+  likes: Callable[[PublicTree], jax.Array],
   tables: Tables,
   opponent: jax.Array,
   params: Any,
   key: jax.Array,
 ) -> Tables:
   """Plays the games at a stage to its end against the `opponent` `[]` of those in `likes`."""
-  # Games at other stages stay as they are.
+  # Games at other stages stay as they are. `likes`: how much each of several players likes the
+  # moves of a tree, whoever would make them, `[K, N]`.
   number = len(tables.seat)
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
@@ -103,16 +102,14 @@ def play_round(
   else:
     answer = _searched(stage, search.other, trees, None, tables.theirs, stops, here, params)
     other = answer.average_policy
-    theirs = jax.vmap(_leaf_beliefs)(trees, tables.theirs, other)
+    theirs = jax.vmap(beliefs_below)(trees, tables.theirs, other)
 
   def settle(tree, reach, policy, other, seat):
     problem = make_problem(tree, reach, lanes=number)
     played = problem.where_moved(policy, lambda i, p: jnp.where(seat == p, policy[i], other[i]))
     won = ended_value(problem, played, seat)
     shares = leaf_probabilities(problem, played, reach)
-    own = problem.both_reach(played)
-    below = jnp.stack([problem.leaf_reach(own[p], p) for p in (0, 1)], axis=1)
-    return won, shares, normalise_beliefs(below, problem.leaf_possible())
+    return won, shares, beliefs_at_leaves(problem, played)
 
   won, shares, below = jax.vmap(settle)(trees, tables.reach, found.policy, other, tables.seat)
   won = tables.won + jnp.where(here, tables.weight * won, 0.0)
@@ -151,11 +148,10 @@ def show_down(stage: TemplateStage, tables: Tables) -> Tables:
     problem = make_problem(fill(stage.rules, stage.number, state), reach)
     return ended_value(problem, problem.uniform_policy(), seat)
 
-  def win_if_here(game):
-    here, *game = game
-    return jax.lax.cond(here, win, lambda *_: jnp.zeros((), tables.won.dtype), *game)
-
-  won = jax.lax.map(win_if_here, (here, tables.roots, tables.reach, tables.seat))
+  won = jax.lax.map(
+    lambda game: jax.lax.cond(game[0], win, lambda *_: jnp.zeros((), tables.won.dtype), *game[1:]),
+    (here, tables.roots, tables.reach, tables.seat),
+  )
   return tables._replace(
     won=tables.won + tables.weight * won, weight=jnp.where(here, 0.0, tables.weight)
   )
@@ -172,9 +168,7 @@ def _searched(
   params: Any,
 ) -> SearchResult:
   """Searches the subgames of a stage; those of the first, in which all hands start, once."""
-  initial = None
-  if search.network is not None:
-    initial = search.network.start(trees, features, beliefs, params)
+  initial = first_policy(search.network, stage, trees, features, beliefs, params)
   once = stage.number == 0
   asked = trees, beliefs, stops, active, initial
   if once:
@@ -192,12 +186,8 @@ def _searched(
     jax.vmap(split_levels)(trees, x)
     for x in (kept.policies[0, stops], kept.believed[0, stops], averages)
   )
-  below = jax.vmap(_leaf_beliefs)(trees, beliefs, known)
+  below = jax.vmap(beliefs_below)(trees, beliefs, known)
   return found._replace(policy=policy, average_policy=average, leaf_beliefs=below)
-
-
-def _leaf_beliefs(tree: PublicTree, beliefs: jax.Array, policy: Levels) -> jax.Array:
-  return beliefs_at_leaves(make_problem(tree, beliefs), policy)
 
 
 def guessed(rules: Streets, values: jax.Array, beliefs: jax.Array) -> jax.Array:
@@ -304,10 +294,9 @@ class HandsEvaluator(Measures):
       draw = jax.random.randint(next(keys), (number,), 0, np.iinfo(np.int32).max)
       roots = roots.at[:, -1].set(draw)
     tables: Tables = sit_down(self._rules, roots)
-    play = functools.partial(play_round, search=search, likes=likes)
     for street in range(len(self.game.deals) + 1):
       stage = self._stages[self._rules.stage_template(street)]
-      tables = play(stage, tables=tables, opponent=opponent, params=params, key=next(keys))
+      tables = play_round(stage, search, likes, tables, opponent, params, next(keys))
       if street < len(self.game.deals):
         if (runout := self._rules.runout_template(street)) is not None:
           tables = show_down(self._stages[runout], tables)

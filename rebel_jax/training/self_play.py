@@ -17,6 +17,7 @@ from solvers.search import (
   Subgames,
   after,
   explore,
+  first_policy,
   leaf_probabilities,
   sample_leaf,
   sample_starts,
@@ -209,9 +210,6 @@ def _serve(
     if more:
       behind = jnp.asarray(trees.prior)[size:], jnp.ones(more, bool), jnp.zeros(more, stop.dtype)
       beliefs, active, stop = map(jnp.concatenate, zip((beliefs, active, stop), behind))
-    initial = None
-    if stage.decides and settings.policy is not None:
-      initial = settings.policy.start(trees, node_features, beliefs, params)
     result = search_batch(
       trees,
       beliefs,
@@ -223,7 +221,7 @@ def _serve(
       num_rows=rows + more * stage.num_leaves,
       active=active,
       levelled=settings.level_values,
-      initial_policy=initial,
+      initial_policy=first_policy(settings.policy, stage, trees, node_features, beliefs, params),
       keep_iterates=more,
     )
     begun = list[Searched]()

@@ -232,9 +232,7 @@ def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
 
 def zero_values(tree: PublicTree) -> ValueFunction:
   """Returns the value function that is zero everywhere."""
-  validation.check_unstacked(tree)
-  nothing = np.zeros((tree.num_infostates,) * 2)
-  return TreeValues(tree, lambda node: nothing)
+  return half_the_difference(tree, np.broadcast_to(0.0, (tree.num_nodes, 2, tree.num_infostates)))
 
 
 def half_the_difference(tree: PublicTree, values: Array) -> ValueFunction:
@@ -267,10 +265,9 @@ def node_values(tree: PublicTree, policy: Array) -> np.ndarray:
   Raises:
     ValueError: the tree is cut off or has hidden moves, or `policy` is none.
   """
-  validation.check_unstacked(tree)
+  check_whole(tree, policy, None)
   if tree.infostate_parent is not None:
     raise ValueError("tree has hidden moves; AIVAT is for games whose infostates never change")
-  check_whole(tree, policy, None)
   return np.asarray(_node_values(tree, jnp.asarray(policy, tree.dtype)))
 
 
@@ -365,8 +362,9 @@ class PotShares(ValueFunction):
     if self._root_shares is None:
       if self._listed(()):
         everyone = np.arange(self._game.num_infostates)
-        columns = [_shares(self._runouts(()), (everyone, everyone[h : h + 1])) for h in everyone]
-        self._root_shares = np.stack(columns, axis=1)
+        self._root_shares = np.stack(
+          [_shares(self._runouts(()), (everyone, everyone[h : h + 1])) for h in everyone], axis=1
+        )
       else:
         self._root_shares = self._mean_orders(progress)
     return self._root_shares

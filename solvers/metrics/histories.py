@@ -83,18 +83,15 @@ def best_response_worth(histories: Histories, policy: np.ndarray, player: int) -
   over = histories.kind == TERMINAL
   values = np.zeros(reach.shape)
   values[over] = game.terminal_values(histories.state[over], reach[over], player)
-  values *= histories.possible[:, player]
-  for depth in range(int(histories.depth[-1]), 0, -1):
-    here = np.flatnonzero(histories.depth == depth)
-    above = np.flatnonzero((histories.depth == depth - 1) & (histories.kind != TERMINAL))
-    own = above[histories.kind[above] == player]
-    found = np.zeros_like(values)
-    np.add.at(found, histories.parent[here], values[here])
+  for depth in range(int(histories.depth[-1]), -1, -1):
+    here, below = (np.flatnonzero(histories.depth == x) for x in (depth, depth + 1))
+    np.add.at(values, histories.parent[below], values[below])
+    own = here[histories.kind[here] == player]
     after, there = _after(histories, own)
     worth = np.where(there, values[after, np.maximum(histories.leads_to[own], 0)], -np.inf)
     best = worth.max(axis=1)
-    found[own] = np.where(np.isfinite(best), best, 0.0)
-    values[above] = found[above] * histories.possible[above, player]
+    values[own] = np.where(np.isfinite(best), best, 0.0)
+    values[here] *= histories.possible[here, player]
   prior = np.asarray(game.prior(), float)
   met = game.compatible_mass(histories.state[:1], prior[other][None], player)[0]
   return float((prior[player] * values[0]).sum() / (prior[player] * met).sum())

@@ -3,6 +3,7 @@
 from solvers.search.batch import (
   SearchResult,
   node_beliefs,
+  posteriors,
   rows_at_a_time,
   sample_stop,
   search_batch,
@@ -22,6 +23,7 @@ from solvers.search.starts import (
   PolicyQuery,
   SearchPolicy,
   explore,
+  first_policy,
   leaf_probabilities,
   policy_targets,
   sample_leaf,
@@ -45,8 +47,9 @@ from solvers.search.subgames import (
 __all__ = [
   "FoundSubgames", "PolicyQuery", "Room", "Roots", "Sampled", "SearchPolicy", "SearchResult",
   "SearchingAgent", "Stage", "Subgames", "TemplateStage", "TemplateSubgames", "after",
-  "average_policy", "explore", "find_subgames", "leaf_probabilities", "make_searching_agent",
-  "no_playthroughs", "node_beliefs", "policy_targets", "rows_at_a_time", "sample_leaf",
-  "sample_playthroughs", "sample_starts", "sample_stop", "search_batch", "search_starts",
-  "search_together", "searched_starts", "spread_stops", "stack_stages", "stages_fit",
+  "average_policy", "explore", "find_subgames", "first_policy", "leaf_probabilities",
+  "make_searching_agent", "no_playthroughs", "node_beliefs", "policy_targets", "posteriors",
+  "rows_at_a_time", "sample_leaf", "sample_playthroughs", "sample_starts", "sample_stop",
+  "search_batch", "search_starts", "search_together", "searched_starts", "spread_stops",
+  "stack_stages", "stages_fit",
 ]  # fmt: skip

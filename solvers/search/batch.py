@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games import PADDING, PublicTree
+from games import PADDING, Array, PublicTree
 from solvers import loop, tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.regret_rules import Exponent, Schedule, at_horizon, decay
@@ -23,6 +23,7 @@ from solvers.metrics.policies import policy_values
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.pairs import root_marginals
 from solvers.sweeps.problem import Alternatives, Problem, make_problem
+from solvers.xla import Programs
 
 
 class Batched(Wrapper):
@@ -281,11 +282,23 @@ def beliefs_at_leaves(problem: Problem, policy: Levels) -> jax.Array:
   return leaf_beliefs(problem, problem.both_reach(policy))
 
 
+def beliefs_below(tree: PublicTree, beliefs: Array, policy: Levels) -> jax.Array:
+  """Returns the PBS at each leaf of one tree under `policy` from `beliefs`: `[L, P, H]`."""
+  return beliefs_at_leaves(make_problem(tree, beliefs), policy)
+
+
 def node_beliefs(problem: Problem, policy: Levels) -> jax.Array:
   """Returns the PBS at every node of one problem under `policy`: `[N, P, H]`."""
   possible = problem.tree.possible
   reach = problem.node_reach(problem.both_reach(policy))
   return normalise_beliefs(reach, None if possible is None else jnp.asarray(possible))
+
+
+@Programs
+def posteriors(tree: PublicTree, policy: Array, beliefs: Array | None = None) -> jax.Array:
+  """Returns both players' beliefs at every node under a policy, `[N, P, H]`."""
+  problem = make_problem(tree, tree.prior if beliefs is None else beliefs)
+  return node_beliefs(problem, problem.split(jnp.asarray(policy, tree.dtype)))
 
 
 @functools.partial(jax.jit, static_argnames=("shape", "num_iterations", "exponent", "warm_start"))

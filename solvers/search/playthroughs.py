@@ -24,8 +24,8 @@ from games.tabulate import check_tree_of, children_of
 from solvers import tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
-from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
-from solvers.search.starts import SearchPolicy, searched_starts
+from solvers.search.batch import beliefs_below, sample_stop, search_batch, spread_stops
+from solvers.search.starts import SearchPolicy, first_policy, searched_starts
 from solvers.search.subgames import (
   FoundSubgames,
   Stage,
@@ -34,7 +34,7 @@ from solvers.search.subgames import (
   bucket_subgames,
   stack_subgames,
 )
-from solvers.sweeps.levels import join_levels
+from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla import Programs, run_ahead, work_of_solving
 
@@ -204,12 +204,6 @@ def cut_into_calls(
       yield number, frontier.take(chunk), stops[chunk]
 
 
-def concatenate(frontiers: list[Frontier]) -> Frontier:
-  """Joins frontiers into one, sorted by node."""
-  joined = Frontier(*map(np.concatenate, zip(*frontiers)))
-  return joined.take(np.argsort(joined.node, kind="stable"))
-
-
 # What a node's searches leave of noise counts by its reach and falls with the root of their number:
 # for as many searches in all, it is least with numbers that grow with reach to this power.
 _POWER, _LEAST = 2 / 3, 4
@@ -227,8 +221,7 @@ def thinned(frontier: Frontier, count: int, key: jax.Array) -> Frontier:
     odds = np.minimum(odds * (number / np.add.reduceat(odds, first))[group], 1.0)
   upto = np.cumsum(odds) + float(jax.random.uniform(key))
   drawn = np.floor(upto) > np.floor(upto - odds)
-  scaled = frontier._replace(reach=frontier.reach / odds[:, None, None])
-  return scaled.take(np.flatnonzero(drawn))
+  return frontier._replace(reach=frontier.reach / odds[:, None, None]).take(np.flatnonzero(drawn))
 
 
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
@@ -293,8 +286,7 @@ def no_playthroughs(agent: SearchingAgent, key: jax.Array) -> Sampled:
 
 def average_policy(agent: SearchingAgent, sampled: Sampled) -> np.ndarray:
   """Returns the policy `[N, H]` on `agent.tree` that the playthroughs come to on average."""
-  policy = _normalise(agent.tree, jnp.asarray(sampled.sums, agent.tree.dtype))
-  return np.asarray(policy)
+  return np.asarray(_normalise(agent.tree, jnp.asarray(sampled.sums, agent.tree.dtype)))
 
 
 def sample_playthroughs(
@@ -384,7 +376,8 @@ def sample_playthroughs(
         left -= int(costs[chunk.root].sum() - costs[below[-1].root].sum())
         if progress is not None:
           progress(total - left, total)
-      frontier = concatenate(below)
+      joined = Frontier(*map(np.concatenate, zip(*below)))
+      frontier = joined.take(np.argsort(joined.node, kind="stable"))
     done += count
     yield Sampled(sums.copy(), done, key)
 
@@ -408,17 +401,17 @@ def _searches(
     stage, roots, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, policy,
     num_rows, average,
 ):  # fmt: skip
-  trees, initial = stage.trees_at(roots), None
-  if stage.decides and policy is not None:
-    initial = policy.start(trees, stage.features_at(roots, trees), beliefs, params)
+  trees = stage.trees_at(roots)
+  features = stage.features_at(roots, trees)
   result = search_batch(
     trees, beliefs, stop, num_iterations, algorithm=algorithm if stage.decides else None,
     leaf_values=leaf_values, params=params, num_rows=num_rows, active=active,
-    initial_policy=initial,
+    initial_policy=first_policy(policy, stage, trees, features, beliefs, params),
   )  # fmt: skip
-  played = jax.vmap(join_levels)(result.average_policy if average else result.policy)
-  below = jax.vmap(_leaf_beliefs)(trees, beliefs, played) if average else result.leaf_beliefs
-  return trees, stage.successors(roots, trees), played, below if stage.depth_limited else None
+  played = result.average_policy if average else result.policy
+  below = jax.vmap(beliefs_below)(trees, beliefs, played) if average else result.leaf_beliefs
+  policies = jax.vmap(join_levels)(played)
+  return trees, stage.successors(roots, trees), policies, below if stage.depth_limited else None
 
 
 def search_together(
@@ -463,12 +456,6 @@ def _own_reach(tree, policy, reach):
 _own_reaches = Programs(jax.vmap(_own_reach))
 
 
-def _leaf_beliefs(tree, beliefs, policy):
-  """Returns the PBS at each of one subgame's leaves under a policy `[n, H]`: `[L, P, H]`."""
-  problem = make_problem(tree, beliefs)
-  return beliefs_at_leaves(problem, problem.split(policy))
-
-
 @Programs
 def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array, believed: jax.Array):
   """Plays policies `[M, n, H]` of the start."""
@@ -476,7 +463,7 @@ def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array, believed: j
 
   def follow(reach, played, known):
     own = _own_reach(tree, played, reach.astype(tree.dtype))
-    return own, _leaf_beliefs(tree, tree.prior, known)
+    return own, beliefs_below(tree, tree.prior, split_levels(tree, known))
 
   return jax.vmap(follow)(jnp.asarray(reach), policies, believed)
 

@@ -71,6 +71,14 @@ class SearchPolicy:
     return jax.vmap(start)(trees, features, beliefs)
 
 
+def first_policy(
+  policy: SearchPolicy | None, stage: Stage, trees: PublicTree, features: Any, beliefs: Any,
+  params: Any,
+) -> Levels | None:  # fmt: skip
+  """Returns the network's policies that searches at a stage start from, None without either."""
+  return policy.start(trees, features, beliefs, params) if policy and stage.decides else None
+
+
 def policy_from_network(
   problem: TreeProblem, features: jax.Array, network: PolicyFunction, params: Any, num_actions: int
 ) -> Levels:
@@ -101,7 +109,7 @@ def policy_targets(
     policy: by level, the average policy that search found.
   """
   rows, reach = problem.split(features), problem.both_reach(policy)
-  queries, targets, valid = [], [], []
+  found = []
   for i in range(1, len(policy)):
     above = reach[0][i - 1], reach[1][i - 1]
     query, at, movers, possible = _query_above(problem, rows, i, above, num_actions)
@@ -109,14 +117,8 @@ def policy_targets(
     target = target.at[at].set(policy[i], mode="drop")
     if possible is not None:
       target *= seat_of(movers, possible)[:, :1].astype(target.dtype)
-    queries.append(query)
-    targets.append(target)
-    valid.append(movers < CHANCE)
-  return PolicyTargets(
-    query=PolicyQuery(*(jnp.concatenate(x) for x in zip(*queries))),
-    policy=jnp.concatenate(targets),
-    valid=jnp.concatenate(valid),
-  )
+    found.append(PolicyTargets(query, target, movers < CHANCE))
+  return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
 
 
 def _query_above(
@@ -147,13 +149,8 @@ def explore(problem: Problem, policy: Levels, explorer: jax.Array, rate: float) 
     explorer: `[]` 0 or 1.
     rate: probability of a uniform move at each of the explorer's decisions.
   """
-  uniform = problem.uniform_policy()
-
-  def mix(i: int, player: int) -> jax.Array:
-    mixed = (1 - rate) * policy[i] + rate * uniform[i]
-    return jnp.where(explorer == player, mixed, policy[i])
-
-  return problem.where_moved(policy, mix)
+  mixed = [(1 - rate) * x + rate * y for x, y in zip(policy, problem.uniform_policy())]
+  return problem.where_moved(policy, lambda i, p: jnp.where(explorer == p, mixed[i], policy[i]))
 
 
 def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.Array:
@@ -213,9 +210,7 @@ def search_starts(
   features = stage.features_at(roots, trees)
   if prior is not None:
     trees = dataclasses.replace(trees, prior=prior)
-  size, initial = len(trees.prior), None
-  if policy is not None:
-    initial = policy.start(trees, features, trees.prior, params)
+  size = len(trees.prior)
   found = search_batch(
     trees,
     jnp.asarray(trees.prior),
@@ -225,7 +220,7 @@ def search_starts(
     leaf_values=leaf_values,
     params=params,
     num_rows=size * trees.num_leaves,
-    initial_policy=initial,
+    initial_policy=first_policy(policy, stage, trees, features, trees.prior, params),
     keep_iterates=size,
   )
   assert found.iterates is not None

@@ -48,12 +48,10 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
   if depth == "stage" and not stages_fit(game):
     raise _too_many(game, depth)
   roots: list[tuple[int, ...]] = [()]
-  states = [game.initial_state()]
-  index = {states[0].tobytes(): 0}
-  trees: list[PublicTree] = []
-  successors: list[np.ndarray] = []
-  while len(trees) < len(roots):
-    root = roots[len(trees)]
+  found = FoundSubgames([], [], [game.initial_state()])
+  index = {found.states[0].tobytes(): 0}
+  while len(found.trees) < len(roots):
+    root = roots[len(found.trees)]
     tree = build_public_tree(game, root=root, depth=depth)
     successor = np.zeros(tree.num_leaves, np.int32)
     for i, leaf in enumerate(np.asarray(tree.leaf_nodes)):
@@ -62,13 +60,13 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
       if key not in index:
         index[key] = len(roots)
         roots.append(root + tree.history(int(leaf)))
-        states.append(state)
+        found.states.append(state)
         if len(roots) > _MAX_SUBGAMES:
           raise _too_many(game, depth)
       successor[i] = index[key]
-    trees.append(tree)
-    successors.append(successor)
-  return FoundSubgames(trees, successors, states)
+    found.trees.append(tree)
+    found.successors.append(successor)
+  return found
 
 
 @checked
@@ -201,10 +199,6 @@ class SubgameTable(Stage):
   row_of: Array  # `[R]` the row of each root, -1 for those of other stages
   node_features: Array | None = None  # `[M, N, F]` see `Stage.features_at`; None without
 
-  @property
-  def num_subgames(self) -> int:
-    return self.num_live.shape[0]
-
   def rows(self, roots: jax.Array) -> jax.Array:
     """Returns the rows of `roots` `[B]`, the first for those of other stages."""
     return jnp.maximum(jnp.asarray(self.row_of)[roots], 0)
@@ -237,13 +231,13 @@ class SubgameTables:
 
   @property
   def num_subgames(self) -> int:
-    return sum(stage.num_subgames for stage in self.stages)
+    return sum(len(stage.num_live) for stage in self.stages)
 
   one_start = True
 
   @property
   def starts_apart(self) -> bool:
-    return self.stages[0].num_subgames == 1
+    return len(self.stages[0].num_live) == 1
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
     return jnp.zeros(number, jnp.int32)
@@ -291,10 +285,8 @@ def stack_stages(
 
   `node_features` says whether tables hold them.
   """
-  groups = [list(range(len(subgames.trees)))]
-  if by_stage:
-    stage = game.stages(np.stack(subgames.states))
-    groups = [np.flatnonzero(stage == number).tolist() for number in np.unique(stage)]
+  stage = game.stages(np.stack(subgames.states)) if by_stage else np.zeros(len(subgames.trees))
+  groups = [np.flatnonzero(stage == number).tolist() for number in np.unique(stage)]
   features_of = game if node_features else None
   return SubgameTables(tuple(stack_subgames(subgames, group, features_of) for group in groups))
 
@@ -314,10 +306,6 @@ class TemplateStage(Stage):
   number: int = dataclasses.field(metadata=_STATIC)
   node_features: bool = dataclasses.field(default=False, metadata=_STATIC)
 
-  @property
-  def _template(self):
-    return self.rules.templates[self.number]
-
   def holds(self, roots: jax.Array) -> jax.Array:
     return self.rules.number_of(roots) == self.number
 
@@ -325,7 +313,7 @@ class TemplateStage(Stage):
     return jax.vmap(lambda state: fill(self.rules, self.number, state))(roots)
 
   def live_leaves(self, roots: jax.Array) -> jax.Array:
-    leaves = self._template.structure.leaf_nodes
+    leaves = self.rules.templates[self.number].structure.leaf_nodes
     return jax.vmap(lambda state: fill_states(self.rules, self.number, state)[1][leaves].sum())(
       roots
     )
@@ -336,7 +324,7 @@ class TemplateStage(Stage):
     return jax.vmap(functools.partial(node_features, self.rules.game))(trees)
 
   def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
-    return jnp.asarray(trees.state)[:, self._template.structure.leaf_nodes]
+    return jnp.asarray(trees.state)[:, trees.structure.leaf_nodes]
 
 
 @jax.tree_util.register_dataclass

@@ -14,7 +14,8 @@ from solvers.algorithms.named import cfr_plus
 from solvers.contrib.continuations.extended import Extended, with_continuations
 from solvers.contrib.continuations.pair_values import check_pairs
 from solvers.contrib.continuations.policies import leaf_tables
-from solvers.resolving import Placer, posteriors, subtree
+from solvers.resolving import Placer, subtree
+from solvers.search import posteriors
 from solvers.solve import solve_batch
 from solvers.sweeps.problem import Lock
 
