@@ -91,7 +91,8 @@ class Referee:
     self.game, self.h = game, game.num_infostates
     self.beliefs = np.asarray(game.prior() if beliefs is None else beliefs, float).tolist()
     self.root = enumerate_public(game)
-    allowed = self._start_hands(game)
+    joint = np.multiply.outer(*np.asarray(game.prior(), float)) * self.root.weights
+    allowed = set(map(tuple, np.argwhere(joint > 0).tolist()))
     for action in root:
       child = self.root.children[action]
       allowed = {new for hands in allowed for new, _ in next_hands(self.root, child, hands)}
@@ -99,33 +100,24 @@ class Referee:
     # Pairs of infostates that the rules allow at the root, and their weights.
     self.pairs = [(hands, self.root.weights[hands[0]][hands[1]]) for hands in sorted(allowed)]
     self.infosets = {}
+    for node, hands in self.histories():
+      if node.actor < games.CHANCE:
+        held = hands[node.actor]
+        infoset = node.actor, node.history, held
+        own = {a: child.successors[node.actor].get(held, ()) for a, child in node.children.items()}
+        self.infosets[infoset] = [(action, after) for action in own for after in own[action]]
+
+  def histories(self):
+    """Yields every history at or below the root: a node and a pair of infostates."""
+
+    def below(node, hands):
+      yield node, hands
+      for child in node.children.values():
+        for new, _ in next_hands(node, child, hands):
+          yield from below(child, new)
+
     for hands, _ in self.pairs:
-      self._collect(self.root, hands)
-
-  def _start_hands(self, game):
-    prior = np.asarray(game.prior(), float)
-    return {
-      (i, j)
-      for i in range(self.h)
-      for j in range(self.h)
-      if prior[0, i] * prior[1, j] * self.root.weights[i][j] > 0
-    }
-
-  def _collect(self, node, hands):
-    """Notes the moves of every infoset at or below a history."""
-    if node.actor == games.TERMINAL:
-      return
-    if node.actor != games.CHANCE:
-      infoset = (node.actor, node.history, hands[node.actor])
-      if infoset not in self.infosets:
-        self.infosets[infoset] = [
-          (action, after)
-          for action, child in node.children.items()
-          for after in child.successors[node.actor].get(hands[node.actor], ())
-        ]
-    for child in node.children.values():
-      for new, _ in next_hands(node, child, hands):
-        self._collect(child, new)
+      yield from below(self.root, hands)
 
   def uniform(self):
     return {i: {m: 1.0 / len(moves) for m in moves} for i, moves in self.infosets.items()}

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from games.poker import evaluate
+from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
+
+ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 
 
 def pairs_on(deck, hands, board, *, blockers=True):
@@ -16,3 +18,12 @@ def pairs_on(deck, hands, board, *, blockers=True):
   if blockers:
     meet &= (hands[:, None, :, None] != hands[None, :, None, :]).all(axis=(2, 3))
   return meet.astype(float), np.sign(strength[:, None] - strength) * meet
+
+
+def small_spot(board, ranges=None, *, ranks="TJQKA", suits="shd", stack=60, bets=ONE_BET, **rules):
+  """Returns a spot from `board` to the river with 20 chips in the pot, of the ranges' hands."""
+  deck = Deck(ranks, suits)
+  cards = deck.parse(board)
+  betting = Betting((stack, stack), (10, 10), 2, **rules)
+  whole = Holdem(deck=deck, board=cards, deals=(1,) * (5 - len(cards)), rules=betting, bets=bets)
+  return whole if ranges is None else whole.only(whole.beliefs(ranges))

@@ -61,13 +61,6 @@ def random_beliefs(rng, possible, num_zeros=1):
   return beliefs / beliefs.sum(axis=1, keepdims=True)
 
 
-def root_possible(tree):
-  """Returns which infostates the rules allow at the root: `[2, H]`."""
-  if tree.possible is None:
-    return np.ones((2, tree.num_infostates), bool)
-  return np.asarray(tree.possible[0])
-
-
 # Compiling is what the tests' time goes to, and it is several times faster without LLVM's
 # optimisations; the tests of `solve` itself compile as users do.
 fast_to_compile = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})

@@ -4,7 +4,7 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from solvers.contrib import __all__ as contrib_names
 ROOT = Path(__file__).parent.parent
 # Each package may import those before it.
 LAYERS = ("games", "solvers", "rebel_jax")
+SCRIPTS = ("train", "benchmarks", "tests")
 # Each room of a package, a folder or a module that is in none, may import those before it. The
 # package's own `__init__` may import all of them.
 ROOMS = {
@@ -67,18 +68,12 @@ def graph_of(modules: Modules) -> dict[str, set[str]]:
   }
 
 
-def upward_imports(layer: str, source: str) -> set[str]:
-  """Returns what a module of `layer` imports from layers above it, or from the scripts."""
-  above = set(LAYERS[LAYERS.index(layer) + 1 :]) | {"train", "benchmarks", "tests"}
-  return {name.split(".")[0] for name in imports_of(source)} & above
-
-
-def upward_rooms(layer: str, graph: Mapping[str, set[str]]) -> set[tuple[str, str]]:
-  """Returns the imports between rooms of `layer` that point up its list of rooms."""
+def upward(graph: Mapping[str, set[str]], order: Sequence[str], depth: int) -> set[tuple[str, str]]:
+  """Returns the imports that point up an order of what the modules' names hold at a depth."""
 
   def rank(module: str) -> int:
     parts = module.split(".")
-    return ROOMS[layer].index(parts[1]) if len(parts) > 1 else len(ROOMS[layer])
+    return order.index(parts[depth]) if len(parts) > depth else len(order)
 
   return {(a, b) for a, below in graph.items() for b in below if rank(b) > rank(a)}
 
@@ -151,23 +146,27 @@ def sizes() -> dict[str, int]:
 @pytest.mark.parametrize("layer", LAYERS)
 def test_imports_point_one_way(layer):
   modules = modules_of(ROOT / layer)
+  packages = {
+    name: {x for x in imports_of(path.read_text()) if x.split(".")[0] in (*LAYERS, *SCRIPTS)}
+    for name, path in modules.items()
+  }
   assert modules
-  for name, path in modules.items():
-    assert not upward_imports(layer, path.read_text()), name
-
-
-@pytest.mark.parametrize("layer", ROOMS)
-def test_imports_between_rooms_point_one_way(layer):
-  assert not upward_rooms(layer, graph_of(modules_of(ROOT / layer)))
+  assert not upward(packages, (*LAYERS, *SCRIPTS), 0)
+  assert layer not in ROOMS or not upward(graph_of(modules), ROOMS[layer], 1)
 
 
 def test_an_upward_import_would_be_found():
-  assert upward_imports("games", "import solvers.algorithms.cfr") == {"solvers"}
-  assert upward_imports("solvers", "def f():\n  from rebel_jax import run") == {"rebel_jax"}
+  source = "import solvers.algorithms.cfr\ndef f():\n  from rebel_jax import run"
+  assert imports_of(source) == {"solvers.algorithms.cfr", "rebel_jax"}
   graph = {"solvers.sweeps.problem": {"solvers.loop"}, "solvers.loop": {"solvers.sweeps.levels"}}
-  assert upward_rooms("solvers", graph) == {("solvers.sweeps.problem", "solvers.loop")}
+  assert upward(graph, ROOMS["solvers"], 1) == {("solvers.sweeps.problem", "solvers.loop")}
+  graph |= {"games": {"solvers.loop"}, "solvers": {"tests.tiny"}}
+  assert upward(graph, (*LAYERS, *SCRIPTS), 0) == {
+    ("games", "solvers.loop"),
+    ("solvers", "tests.tiny"),
+  }
   with pytest.raises(ValueError, match="attic"):
-    upward_rooms("solvers", {"solvers.attic": {"solvers.solve"}})
+    upward({"solvers.attic": {"solvers.solve"}}, ROOMS["solvers"], 1)
 
 
 @pytest.mark.parametrize("package", [*LAYERS, "benchmarks"])

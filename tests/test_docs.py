@@ -1,16 +1,22 @@
-"""Runs every Python block of the README, docs/ and notebooks, and looks up the code they name."""
+"""Runs the Python of the README, docs/ and notebooks, and looks up the code that they name."""
 
 import ast
 import contextlib
 import importlib.util
 import inspect
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 import rebel_jax
+from docs import one_file_rebel as one_file
 from docs.cells import as_markdown
 from rebel_jax.config.presets import PRESETS
 from tests.golden import inventory
@@ -63,7 +69,6 @@ def assert_same_output(printed: str, shown: str) -> None:
 
 
 def text_of(page: Path) -> str:
-  """Returns a page as Markdown."""
   return as_markdown(page) if page in NOTEBOOKS else page.read_text()
 
 
@@ -103,14 +108,6 @@ def test_all_presets_are_listed():
   assert sorted(listed) == sorted(PRESETS)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
-  for target, heading in _LINK.findall(text_of(page)):
-    there = page.parent / target if target else page
-    assert there.exists(), target
-    assert not heading or heading in anchors(there.read_text()), (target, heading)
-
-
 def anchors(text: str) -> set[str]:
   """Returns what a page's headings are called in links."""
   kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(text))
@@ -135,11 +132,6 @@ def wrong_commands(text: str) -> list[str]:
         flags = re.findall(r"(?<!\S)--([a-z-]+)", rest)
         wrong += [flag for flag in flags if flag.removeprefix("no-") not in known]
   return wrong
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_exist(page):
-  assert not wrong_commands(text_of(page))
 
 
 def test_a_command_that_does_not_exist_is_found():
@@ -172,8 +164,14 @@ def defines(path: Path, name: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_named_code_exists(page):
-  assert not missing_names(text_of(page))
+def test_what_a_page_names_exists(page):
+  text = text_of(page)
+  assert not wrong_commands(text)
+  assert not missing_names(text)
+  for target, heading in _LINK.findall(text):
+    there = page.parent / target if target else page
+    assert there.exists(), target
+    assert not heading or heading in anchors(there.read_text()), (target, heading)
 
 
 def test_a_name_that_does_not_exist_is_found():
@@ -227,8 +225,31 @@ def test_there_is_one_version():
 def test_a_page_that_is_wrong_fails(text):
   with pytest.raises((AssertionError, RuntimeError)):
     run_page(text)
+  assert run_page("```python\nprint('a', 1.2512)\n```\n\n```text\na 1.2512\n```\n") == 1
 
 
-def test_a_page_that_is_right_passes():
-  page = "```python\nprint('a', 1.2512)\n```\n\n```text\na 1.2512\n```\n"
-  assert run_page(page) == 1
+FILE = ROOT / "docs" / "one_file_rebel.py"
+
+
+def test_the_one_file_is_short_and_learns_in_twenty_steps():
+  assert len(FILE.read_text().splitlines()) <= 300
+  settings = one_file.Settings(iterations=32, lanes=32, width=64, learning_rate=5e-3)
+  _, state, losses = one_file.train(20, seed=1, settings=settings)
+  assert int(state.buffer.added) == 20 * 2 * settings.lanes
+  np.testing.assert_allclose(state.lanes.beliefs.sum(axis=-1), 1, atol=1e-5)
+  assert len(np.unique(state.lanes.roots)) > 4  # games stand at different public states
+  assert all(np.isfinite(x).all() for x in jax.tree.leaves(state.params))
+  assert np.mean(losses[-4:]) < 0.6 * np.mean(losses[:4])
+
+
+@pytest.mark.slow
+def test_the_agent_of_one_file_is_hard_to_exploit():
+  environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+  done = subprocess.run(
+    [sys.executable, FILE],
+    env=environment | {"PYTHONPATH": str(FILE.parents[1])},
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert float(re.search(r"exploitability ([\d.]+)$", done.stdout, re.M)[1]) < 0.05

@@ -40,15 +40,11 @@ def halved():
   assert all(np.asarray(x.loss).any() for x in report.learned.values())
 
 
-def grown_hidden():
-  solvers.gt_cfr(
-    games.RockPaperScissors(), search=solvers.GTCFR(simulations=2), key=jax.random.key(0)
-  )
-
-
 # Cases of the goldens, and what these do not compute; every public function is called as well.
 PROGRAMS = {name: case.figures for name, case in golden.CASES.items()}
-PROGRAMS |= {"halved": halved, "inserted hidden": grown_hidden}
+hidden = {"search": solvers.GTCFR(simulations=2), "key": jax.random.key(0)}
+PROGRAMS["inserted hidden"] = lambda: solvers.gt_cfr(games.RockPaperScissors(), **hidden)
+PROGRAMS["halved"] = halved
 PROGRAMS |= {
   f"call {call.__qualname__}": functools.partial(call, **CALLS[call])
   for call in functions
@@ -102,11 +98,6 @@ def test_programs_run_in_modes(mode, name):
     PROGRAMS[name]()
 
 
-def hidden_nan(x):
-  """Divides by zero, and takes what comes of it nowhere."""
-  return jnp.where(x > 0, x / x, 0.0)
-
-
 @pytest.mark.parametrize(
   ("switch", "function", "error"),
   [
@@ -122,10 +113,11 @@ def test_control_each_mode_stops_what_is_wrong(switch, function, error):
 
 
 def test_control_nan_that_is_masked_shows_where_nothing_is_compiled():
+  masked = jax.jit(lambda x: jnp.where(x > 0, x / x, 0.0))
   with no_nans():
-    jax.jit(hidden_nan)(jnp.zeros(3))
+    masked(jnp.zeros(3))
     with not_compiled(), pytest.raises(FloatingPointError):
-      jax.jit(hidden_nan)(jnp.zeros(3))
+      masked(jnp.zeros(3))
 
 
 def test_control_doubles_are_what_programs_compute_with():
@@ -149,6 +141,7 @@ def test_networks_in_doubles_are_for_sessions_that_have_them(tmp_path):
   checkpoint.export(policy._replace(params=wide), tmp_path)
   with doubles():
     found = checkpoint.load_pretrained("wide", tmp_path).params
+  jax.tree.map(np.testing.assert_array_equal, found, wide)
   assert {x.dtype for x in jax.tree.leaves(found)} == {np.dtype(np.float64)}
   with pytest.raises(ConfigError, match=r"in float64, .*; JAX_ENABLE_X64=1 reads it as it is$"):
     checkpoint.load_pretrained("wide", tmp_path)

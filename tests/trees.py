@@ -1,7 +1,5 @@
 """What tests ask of trees."""
 
-import copy
-
 import numpy as np
 
 import games
@@ -12,13 +10,6 @@ def children_of(tree):
   """Returns the node that each action leads to, by (node, action)."""
   moves = zip(np.asarray(tree.parent).tolist(), np.asarray(tree.action).tolist())
   return {move: node for node, move in enumerate(moves)}
-
-
-def without_hands(game):
-  """Returns a game of hole cards as any other: its pairs of hands in tables."""
-  twin = copy.copy(game)
-  twin.__class__ = type("Dense", (type(game),), {"hands": lambda self: None})
-  return twin
 
 
 def possible_of(tree):

@@ -24,8 +24,6 @@ from rebel_jax.checkpoints import files
 from rebel_jax.config import Config, ConfigError, DeepCFR, allowed
 from rebel_jax.training.loop import Report, TrainState
 
-Commands = list[dict[str, Any]]
-
 
 class MetricsLog:
   """Appends rows to `metrics.jsonl`; only the first process of a run writes."""
@@ -115,7 +113,7 @@ class EventFiles:
 allowed.WRITERS.update(csv=csv_file, tensorboard=EventFiles)
 
 
-def commands_of(about: dict[str, Any], config: Config, num_devices: int) -> Commands:
+def commands_of(about: dict[str, Any], config: Config, num_devices: int) -> list[dict[str, Any]]:
   """Returns under what a run was trained, each from a step on; the last entry is this command."""
   before = list(about.get("commands", []))
   this = {
@@ -128,7 +126,7 @@ def commands_of(about: dict[str, Any], config: Config, num_devices: int) -> Comm
   return [*before, {"step": about.get("step", 0), **this}]
 
 
-def write_commands(folder: Path, commands: Commands) -> None:
+def write_commands(folder: Path, commands: list[dict[str, Any]]) -> None:
   """Writes `config.json`, whole or not at all; only the first process of a run does."""
   if jax.process_index() == 0:
     about = {name: value for name, value in commands[-1].items() if name != "step"}

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from games import CHANCE, TERMINAL
-from games.arrays import checked
+from games.arrays import checked, with_columns
 from games.poker import CALL, FOLD, Holdem, betting, map_bet
 from games.poker.streets import size_columns_at
 from rebel_jax.agents.agent import StreetSearcher, make_searcher, searcher_of
@@ -218,16 +218,13 @@ class TreePlayer(Seated):
     slot = min(known, key=lambda slot: abs(known[slot] - thousandths), default=None)
     if slot is None:
       return
-    column, changed = columns[slot], state.copy()
-    changed[column] = thousandths
-    if game.amounts(changed[None])[0, slot] < 0:
-      return  # it is all-in, or as much as another size
 
     def change(root: np.ndarray) -> np.ndarray:
-      root = np.array(root)
-      root[column] = thousandths
-      return root
+      return with_columns(np.asarray(root)[None], {columns[slot]: thousandths})[0]
 
+    changed = change(state)
+    if game.amounts(changed[None])[0, slot] < 0:
+      return  # it is all-in, or as much as another size
     self._state = changed
     player: Any = self.player
     player.search_again(change)

@@ -29,13 +29,10 @@ class Replay(NamedTuple):
 
 def make_replay(example: Any, capacity: int) -> Replay:
   """Returns an empty buffer of examples that have the shapes and dtypes of `example`."""
-
-  def empty(x: Any) -> Any:
-    if not _is_long(x):
-      return jnp.zeros((capacity, *x.shape), x.dtype)
-    return half_zeros((capacity, *x.shape), x.dtype)
-
-  return Replay(jax.tree.map(empty, example), jnp.zeros((), jnp.int32))
+  empty = jax.tree.map(
+    lambda x: (half_zeros if _is_long(x) else jnp.zeros)((capacity, *x.shape), x.dtype), example
+  )
+  return Replay(empty, jnp.zeros((), jnp.int32))
 
 
 def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:

@@ -34,13 +34,12 @@ class Decay(NamedTuple):
 
 def with_decay_steps(optimizer_state: Any, steps: int) -> Any:
   """Returns the state of optimizers whose cosine decays, if any, end after `steps`."""
-
-  def replaced(x: Any) -> Any:
-    if not isinstance(x, Decay):
-      return x
-    return x._replace(steps=jnp.full_like(x.steps, max(steps, 1)))
-
-  return jax.tree.map(replaced, optimizer_state, is_leaf=lambda x: isinstance(x, Decay))
+  is_decay = lambda x: isinstance(x, Decay)  # noqa: E731
+  return jax.tree.map(
+    lambda x: x._replace(steps=jnp.full_like(x.steps, max(steps, 1))) if is_decay(x) else x,
+    optimizer_state,
+    is_leaf=is_decay,
+  )
 
 
 def _cosine_decay() -> optax.GradientTransformation:

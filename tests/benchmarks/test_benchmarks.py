@@ -1,24 +1,36 @@
-"""The benchmarks of solvers run, say what they promise to say, and measure what they claim to."""
+"""Benchmarks and studies run, say what they promise to say, and measure what they claim to."""
 
 import dataclasses
+import functools
 import json
+import os
+import subprocess
+import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import games
 import solvers
 from benchmarks import (
   batch_solve,
+  checks,
+  compiled,
   figures,
   first_use,
+  gpu_compiler,
+  machine,
   match,
+  measurements,
   poker,
   scaling,
   table2,
   tabular,
   timing,
 )
+from benchmarks.studies import curves, family, family_parts, gadgets
 from benchmarks.studies import poker as poker_study
 from games.poker import Deck
 from rebel_jax import evaluate, flags
@@ -65,17 +77,6 @@ def test_tabular_beside_other_programs(capsys, tmp_path):
   assert seconds == 0.5
 
 
-@pytest.mark.parametrize("field", ["games", "algorithm"])
-def test_unknown_names_end_the_command_with_a_sentence(field):
-  known = {"games": timing.GAMES, "algorithm": solvers.registered_algorithms()}[field]
-  game, algorithm = ("chess", "cfr_plus") if field == "games" else ("kuhn", "chess")
-  with (
-    pytest.raises(ConfigError, match=f"{field}='chess' is unknown; known: {next(iter(known))}"),
-    timing.in_sentences(),
-  ):
-    tabular.main((game,), solves=timing.Solves(algorithm=algorithm))
-
-
 def test_flags_are_checked_before_the_work(tmp_path):
   for values, sentence in (
     ({"iterations": -1}, "iterations=-1 must be at least 0"),
@@ -88,6 +89,10 @@ def test_flags_are_checked_before_the_work(tmp_path):
   timing.check({"figure": None, "seed": 0, "games": ("kuhn",)})
   with pytest.raises(ConfigError, match="num_iterations=0 must be"), timing.in_sentences():
     batch_solve.main("kuhn", root_depth=1, sizes=(1,), solves=timing.Solves(iterations=0))
+  with pytest.raises(ConfigError, match="games='chess' is unknown; known: "), timing.in_sentences():
+    tabular.main(("chess",))
+  with pytest.raises(ConfigError, match="algorithm='chess' is unknown"), timing.in_sentences():
+    tabular.main(("kuhn",), solves=timing.Solves(algorithm="chess"))
   with pytest.raises(ValueError, match="no sentence") as caught, timing.in_sentences():
     raise ValueError("no sentence")
   assert not isinstance(caught.value, ConfigError)
@@ -217,3 +222,229 @@ def test_a_flop_of_few_hands():
   assert found["percent_of_pot"] <= 20
   assert found["boards"] > 100
   assert found["processor_seconds"] > 0
+
+
+@pytest.mark.slow
+def test_a_point_of_a_curve_is_what_solve_returns(x64):
+  kuhn = games.build_public_tree(games.make("kuhn_poker"))
+  start = family_parts.noisy(kuhn, family_parts.even(kuhn), 1.0, seed=1)
+  algorithm = solvers.warm_started(solvers.linear_cfr())
+  found = curves.curve(kuhn, algorithm, [2, 10, 24], initial_policy=start)
+  for place, count in ((1, 10), (2, 24)):
+    solution = solvers.solve(kuhn, algorithm=algorithm, num_iterations=count, initial_policy=start)
+    expected = float(solvers.exploitability(kuhn, solution.average_policy))
+    assert found[place] == pytest.approx(expected, rel=1e-9)
+  other = curves.curve(kuhn, algorithm, [2, 12, 26], initial_policy=start)
+  assert (np.abs(other[1:] / found[1:] - 1) > 1e-3).all()  # control: two iterations are seen
+
+
+@pytest.mark.slow
+def test_a_completion_is_as_good_as_what_is_kept_allows(x64):
+  """An even player of modified rock-paper-scissors loses 1/3 to the best answer, on either side."""
+  tree = games.build_public_tree(games.make("rock_paper_scissors"))
+  policy = jnp.asarray(family_parts.even(tree))
+  for first, second, expected in ((1, 1, 1 / 3), (1, 0, 1 / 6), (0, 1, 1 / 6), (0, 0, 0.0)):
+    kept = np.array([True, first, second, second, second], bool)
+    completed = family_parts.complete(tree, policy, kept, 2048)
+    assert float(solvers.exploitability(tree, completed)) == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_table_holds_the_points_that_were_asked_for(capsys, tmp_path):
+  row = {"part": "discounts", "game": "kuhn", "x": "iterations", "iterations": [8, 16]}
+  row |= {"exploitability": [0.5, 0.25], "low": [0.5, 0.2], "high": [0.5, 0.25]}
+  rows = [row | {"algorithm": "a"}, row | {"algorithm": "b", "game": "leduc"}]
+  path = tmp_path / "rows.jsonl"
+  path.write_text("\n".join(json.dumps(row) for row in rows))
+  family.main("discounts", rows=path, table=(16, 8, 32))
+  printed = capsys.readouterr().out.splitlines()
+  assert printed == [
+    "| algorithm | kuhn, 16 | kuhn, 8 | leduc, 16 | leduc, 8 |",
+    "| --- | --- | --- | --- | --- |",
+    "| a | 0.25 (0.2 – 0.25) | 0.5 |  |  |",
+    "| b |  |  | 0.25 (0.2 – 0.25) | 0.5 |",
+  ]
+
+
+@pytest.fixture
+def leduc(x64):
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game)
+  return game, tree, timing.average_policy(tree, solvers.vanilla_cfr(), 20)
+
+
+@pytest.mark.slow
+def test_estimates_end_where_a_best_response_begins(leduc):
+  (game, tree, policy), searcher = leduc, 0
+  nodes = np.flatnonzero(np.asarray(tree.kind) == games.CHANCE)
+  known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
+  found = gadgets.estimated(game, tree, policy, searcher, nodes)
+  assert (found.value <= known.value + 1e-9).all()
+  assert found.spread[nodes].max() > 0.1
+  np.testing.assert_allclose(found.value + found.spread, known.value, atol=1e-9)
+  # Against a best response, nothing is beyond.
+  best = solvers.best_response(tree, policy, 1 - searcher).policy
+  against = solvers.resolving.graft(
+    tree, policy, [(np.arange(len(best)), best)], player=1 - searcher
+  )
+  assert gadgets.estimated(game, tree, against, searcher, nodes).spread.max() < 1e-9
+
+
+@pytest.mark.slow
+def test_each_player_is_refined_against_the_others_blueprint(leduc):
+  game, tree, policy = leduc
+  new = gadgets.refine_both(game, tree, policy, "maxmargin", 256)
+  before, after = (solvers.best_response_values(tree, x) for x in (policy, new))
+  assert (after < before - 0.05).all()  # each player's part got better by itself
+
+
+GOLDEN = json.loads(checks.GOLDEN.read_text())
+CHEAP = ("showdowns", "muon", "network, float32", "network, default")
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    x if x in CHEAP else pytest.param(x, marks=pytest.mark.slow)
+    for x, check in checks.CHECKS.items()
+    if not check.platforms
+  ],
+)
+def test_numbers_are_those_of_the_golden_file(name):
+  row = checks.compare(name, GOLDEN)
+  assert row["ok"], row
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+  """Replaces checks and rates by few that take no time; returns how often each rate was made."""
+  made = []
+
+  def prepare(name, error=None):
+    made.append(name)
+    if error is not None:
+      raise error
+    return measurements.Prepared(lambda: jnp.zeros(1), lambda seconds: 2.0)
+
+  rates = {
+    "fast": measurements.Rate(functools.partial(prepare, "fast"), "things/s", 3.0),
+    "fails": measurements.Rate(functools.partial(prepare, "fails", MemoryError("none")), "x"),
+    "large": measurements.Rate(functools.partial(prepare, "large"), "x", accelerator=True),
+  }
+  monkeypatch.setattr(measurements, "rates", lambda small: rates)
+  monkeypatch.setattr(machine.jax, "default_backend", lambda: "cpu")
+  for name in list(checks.CHECKS):
+    if name != "muon":
+      monkeypatch.delitem(checks.CHECKS, name)
+  return made
+
+
+def run(output, **options):
+  return flags.command(lambda: machine.main(output, small=True, **options), is_process=False)
+
+
+def test_it_measures_what_is_missing(tmp_path, tiny, capsys):
+  output = tmp_path / "machine.jsonl"
+  assert run(output) == 0
+  assert tiny == ["fast", "fails"]  # nothing that is for accelerators alone
+  first, *lines = map(json.loads, output.read_text().splitlines())
+  assert first["machine"]["platform"]
+  rows = {line["measurement"]: line for line in lines}
+  assert rows["fast"]["figure"] == 2.0
+  assert rows["fails"]["error"] == "MemoryError: none"
+  assert rows["check: muon"]["ok"]
+  assert "2 things/s" in capsys.readouterr().out
+
+  with output.open("a") as file:  # the command was killed while it wrote
+    file.write('{"benchmark": "machine", "measurem')
+  kept = output.read_text().splitlines()[:-2]
+  output.write_text("\n".join(kept) + "\n")  # and one result is missing
+  tiny.clear()
+  assert run(output) == 0
+  assert len(tiny) == 1
+  assert run(output) == 0
+  assert len(tiny) == 1  # all is there now
+
+
+@pytest.mark.slow
+def test_every_program_runs_in_small_form(tmp_path):
+  output = tmp_path / "machine.jsonl"
+  command = [sys.executable, "-m", "benchmarks.machine", "--output", str(output)]
+  subprocess.run([*command, "--small", "--minutes", "20"], check=True)
+  rows = [json.loads(line) for line in output.read_text().splitlines()][1:]
+  assert not [row for row in rows if "error" in row]
+  wanted = {name for name, rate in measurements.rates(small=True).items() if not rate.accelerator}
+  assert wanted <= {row["measurement"] for row in rows}
+
+
+def rows(*programs):
+  """Returns the figures of programs, compiled in a process that may change what JAX is told."""
+  command = [sys.executable, "-m", "benchmarks.compiled", "--limit", "0", "--programs", *programs]
+  done = subprocess.run(
+    command, env=os.environ | {"JAX_PLATFORMS": "cpu"}, capture_output=True, text=True, check=False
+  )
+  if "no GPU compiler" in done.stderr + done.stdout:
+    pytest.skip("no GPU compiler: pip install 'rebel-jax[gpu-compiler]'")
+  assert done.returncode == 0, done.stderr[-2000:]
+  return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_kernels_of_a_turn_of_small_games():
+  for row, most in zip(rows("solve kuhn", "solve leduc"), (17, 40), strict=True):
+    assert 4 < row["kernels"] <= most
+    assert row["waits_for_the_host"] == row["rounded_products"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("program", "most", "waits"),
+  [
+    ("solve liars_dice_1x4f", {"kernels": 32}, 0),
+    ("batch of 1,024", {"kernels": 50}, 0),
+    ("self-play liars_dice_1x4f_paper", {"kernels_a_turn": 28}, 0),
+    ("training liars_dice_1x4f", {"kernels": 1_500}, 1),  # the number of steps is the host's
+    ("training hunl_small", {}, 1),
+    ("training pog_kuhn", {}, 2),  # and that of gradient steps
+  ],
+)
+def test_main_loops(program, most, waits):
+  (row,) = rows(program)
+  assert all(row[name] <= number for name, number in most.items())
+  assert row["waits_for_the_host"] == waits
+
+
+def test_a_program_that_ends_with_an_error_says_so(capsys, monkeypatch):
+  def run(command, **_):
+    raise subprocess.CalledProcessError(1, command)
+
+  monkeypatch.setattr(subprocess, "run", run)
+  compiled.main(programs=("solve kuhn",))
+  row = json.loads(capsys.readouterr().out)
+  assert row["not_compiled_in_seconds"] == 300
+  assert "exit status 1" in row["why"]
+
+
+_TEXT = """
+%body (x: f32[2]) -> f32[2] {
+  %x = f32[2]{0} parameter(0)
+  %fusion.1 = f32[2]{0} fusion(%x), kind=kLoop, calls=%f
+  ROOT %copy.1 = f32[2]{0} copy(%fusion.1)
+}
+
+%other (y: f32[2]) -> f32[2] {
+  %y = f32[2]{0} parameter(0)
+  ROOT %fusion.2 = f32[2]{0} fusion(%y), kind=kLoop, calls=%f
+}
+
+ENTRY %main (a: f32[2], p: pred[]) -> f32[2] {
+  %a = f32[2]{0} parameter(0)
+  %p = pred[] parameter(1)
+  %while.1 = f32[2]{0} while(%a), body=%body, backend_config={"known_trip_count":{"n":"3"}}
+  %while.2 = f32[2]{0} while(%while.1), condition=%c, body=%other
+  ROOT %if.1 = f32[2]{0} conditional(%p, %a, %a), true_computation=%body, false_computation=%other
+}
+"""
+
+
+def test_what_is_counted():
+  """Three turns of two kernels, a loop of unknown length, and the longer of two branches."""
+  assert gpu_compiler.count(_TEXT) == (3 * 2 + 1 + 2, (3 * 2 + 1 + 2) * 16, 2, 2)

@@ -6,7 +6,6 @@ import pyspiel
 import pytest
 
 import games
-from tests.sentences import refused
 
 
 def board_of(spiel, name):
@@ -74,12 +73,9 @@ GAMES = {
 
 
 @pytest.mark.parametrize("name", GAMES)
-@pytest.mark.parametrize(
-  "number", [100, pytest.param(10_000, marks=pytest.mark.slow)], ids=["some", "many"]
-)
-def test_rules_are_those_of_open_spiel(name, number):
+def test_rules_are_those_of_open_spiel(name):
   game, text, points = GAMES[name]
-  number = number if points < 40 else number // 10
+  number = 100 if points < 40 else 10
   compared = against_open_spiel(game, pyspiel.load_game(text), number, points=points)
   assert compared > 5 * number
 
@@ -104,9 +100,3 @@ def test_control_other_rules_are_seen():
   ):
     with pytest.raises(AssertionError):
       against_open_spiel(game, pyspiel.load_game(text), 60, points=points)
-
-
-test_sizes_are_checked = refused(
-  (lambda: games.ConnectFour(width=3, height=3), "in_a_row=4 must fit"),
-  (lambda: games.Go(komi=float("nan")), "komi=nan"),
-)

@@ -8,6 +8,7 @@ import pytest
 
 import games
 from games.pairs import DensePairs, HoleCards
+from tests.harness import random_beliefs
 from tests.sentences import sentence_of
 
 
@@ -23,11 +24,6 @@ def both(game):
 @pytest.fixture(scope="module")
 def made():
   return both(make_game())
-
-
-def random_beliefs(rng, h):
-  beliefs = rng.exponential(size=(2, h)) * (rng.random((2, h)) < 0.5)
-  return beliefs / beliefs.sum(axis=1, keepdims=True)
 
 
 def assert_alike(cards, tables):
@@ -47,7 +43,7 @@ def assert_alike(cards, tables):
       row[rng.choice(h, number, replace=False)] = True
     np.testing.assert_array_equal(cards.matched(possible, 0), tables.matched(possible, 0))
   for _ in range(3):
-    beliefs = random_beliefs(rng, h)
+    beliefs = random_beliefs(rng, np.ones((2, h)), h // 2)
     assert cards.joint_mass(beliefs, 0) == pytest.approx(tables.joint_mass(beliefs, 0), abs=1e-12)
 
 
@@ -71,7 +67,7 @@ def test_control_other_pairs_are_not_alike(made):
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["cards", "tables"])
 def test_deals_come_as_often_as_the_prior_says(made, kind):
-  beliefs = random_beliefs(np.random.default_rng(5), len(made[0].hands))
+  beliefs = random_beliefs(np.random.default_rng(5), np.ones((2, len(made[0].hands))), 14)
   joint = beliefs[0][:, None] * beliefs[1] * made[1].weight_table(0)
   joint /= joint.sum()
   number, rng = 4000, np.random.default_rng(1)

@@ -206,10 +206,6 @@ def names(game, history):
   return [game.action_name(a) for a in np.flatnonzero(legal)]
 
 
-def action(game, name):
-  return next(a for a in range(game.num_actions) if game.action_name(a) == name)
-
-
 def test_double_moves():
   """In a row of four, seen all the time, Mr. X at 2 is caught from 4 unless it moves twice."""
   city = Map("four", ((1, 2, "taxi"), (2, 3, "taxi"), (3, 4, "taxi")), 2, (4,), (("taxi", 5),))
@@ -217,11 +213,12 @@ def test_double_moves():
     game = make(dataclasses.replace(city, doubles=doubles), 2, reveals=(1, 2))
     check_game(game)
     assert Referee(game).equilibrium_value() == pytest.approx(worth, abs=1e-9)
-  first = (action(game, "to 1"),)
+  action = {game.action_name(a): a for a in range(game.num_actions)}
+  first = (action["to 1"],)
   assert names(game, first) == ["moves again", "does not move again"]
   assert "Mr. X may move again" in game.situation(first)
-  again = (*first, action(game, "moves again"))
+  again = (*first, action["moves again"])
   assert names(game, again) == ["to 2"]
   assert "double moves: 0" in game.situation(again)
-  assert names(game, (*again, action(game, "to 2"))) == ["to 3"]  # a detective's; there is no third
+  assert names(game, (*again, action["to 2"])) == ["to 3"]  # a detective's; there is no third
   assert "twice in a row, 1 times" in game.text

@@ -15,7 +15,6 @@ from solvers.search.subgames import TemplateSubgames, find_subgames
 from solvers.search.subgames import after as after_leaf
 from tests import harness
 from tests.own_games import by_path, own_game, own_state, own_tree
-from tests.sentences import refused
 
 WALKS = 6  # hands followed through each game
 SMALL = dict(ranks="QKA", suits="shd", pot=200, stack=300, big_blind=100)
@@ -185,19 +184,3 @@ def test_control_another_hands_tree_is_another(x64):
   _, states, trees = next(walk(game))
   with pytest.raises(AssertionError):
     check_filled(game, states[1], row_of(trees, 0))
-
-
-test_games_whose_shape_depends_on_chips_have_no_templates = refused(
-  (
-    lambda: make_turn(bets="33%,a / 2.5x").templates(),
-    "bets must be fractions of the pot, with all",
-  ),
-  (
-    lambda: make_turn(bets=(0.01, 1.0), stack=10_000).templates(),
-    "give them all_in_after, such as 4",
-  ),
-  (
-    lambda: make_turn().with_bet((), 217).templates(),
-    "bets added to one spot cannot be in subgames",
-  ),
-)

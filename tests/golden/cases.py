@@ -33,22 +33,14 @@ FLOAT32 = 1e-4  # of training and of commands
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """A case of the table.
-
-  Attributes:
-    figures: computes them.
-    rtol: relative to the largest entry of each figure.
-    slow: whether it is of the slow tier.
-    x64: whether it is computed in float64.
-  """
+  """A case of the table, maybe of the slow tier or in float64."""
 
   figures: Callable[[], Mapping[str, Any]]
-  rtol: float = EXACT
+  rtol: float = EXACT  # relative to the largest entry of each figure
   slow: bool = False
   x64: bool = True
 
   def compute(self) -> Figures:
-    """Returns the figures as arrays, tables projected."""
     with jax.enable_x64(self.x64):
       return {name: project(value) for name, value in self.figures().items()}
 
@@ -234,19 +226,15 @@ for _gadget in (solvers.Resolve, solvers.Maxmargin, solvers.ContinualResolve):
   add(f"gadget/{_gadget.__name__}", with_gadget, _gadget(0))
 add("gadget/Distributional", with_gadget, solvers.contrib.Distributional(0), 0.25)
 add("solve_batch", batched)
-_CUTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
-  "kuhn": ("kuhn", solvers.linear_cfr(), {"depth": 1}),
-  "kuhn_avg": ("kuhn", solvers.cfr_avg(solvers.linear_cfr()), {"depth": 1}),
-  "kuhn_sound": ("kuhn", solvers.cfr_avg(solvers.linear_cfr(), sound=True), {"depth": 1}),
-  "liars_dice_after_a_bid": (
-    "liars_dice_1x3f",
-    solvers.linear_cfr(),
-    {"root": (0,), "depth": 2},
-  ),
-  "leduc": ("leduc", solvers.linear_cfr(), {"depth": 2}),
-  "rock_paper_scissors": ("rock_paper_scissors", solvers.linear_cfr(), {"depth": 1}),
-}
-for _name, (_game, _algorithm, _cut) in _CUTS.items():
+_LINEAR = solvers.linear_cfr()
+for _name, _game, _algorithm, _cut in (
+  ("kuhn", "kuhn", _LINEAR, {"depth": 1}),
+  ("kuhn_avg", "kuhn", solvers.cfr_avg(_LINEAR), {"depth": 1}),
+  ("kuhn_sound", "kuhn", solvers.cfr_avg(_LINEAR, sound=True), {"depth": 1}),
+  ("liars_dice_after_a_bid", "liars_dice_1x3f", _LINEAR, {"root": (0,), "depth": 2}),
+  ("leduc", "leduc", _LINEAR, {"depth": 2}),
+  ("rock_paper_scissors", "rock_paper_scissors", _LINEAR, {"depth": 1}),
+):
   add(f"exact_leaf_values/{_name}", functools.partial(depth_limited, _game, _algorithm, **_cut))
 
 
@@ -283,7 +271,6 @@ _SEARCHES = {
   "plain": solvers.GTCFR(simulations=8),
   "narrow": solvers.GTCFR(simulations=8, per_update=2, children=1, alternating=True),
 }
-
 
 KEY = 3
 
@@ -438,7 +425,6 @@ def stepped(preset: str) -> dict[str, Any]:
 
 
 def evaluated(preset: str) -> dict[str, Any]:
-  """Metrics of an evaluation at the end of the tiny run."""
   setup, state, _ = trained(preset)
   return make_evaluator(setup.config, setup).measure(state.params, setup.config.seed).row
 

@@ -1,13 +1,12 @@
 """Inventory of commands, presets, public names, registries and networks.
 
-`python -m tests.golden.inventory` writes `inventory.json`, of commit bc05050, where there is none.
+`inventory.json` is that of commit bc05050 and stays as it is; `gone.json` says what moved.
 """
 
 import ast
 import dataclasses
 import importlib
 import inspect
-import json
 import tomllib
 import typing
 import zlib
@@ -30,7 +29,6 @@ _PACKAGES = ("games", "solvers", "rebel_jax", "benchmarks")
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-  """Yields every module's name and syntax."""
   for package in _PACKAGES:
     for path in sorted((ROOT / package).rglob("*.py")):
       name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -47,7 +45,6 @@ def options_of(cls: Any) -> Iterator[str]:
 
 
 def flags_of(name: str) -> list[str]:
-  """Returns the names of a command's flags and positional arguments."""
   module = importlib.import_module(name)
   for options in ("Options", "Command"):
     if hasattr(module, options):
@@ -124,18 +121,3 @@ def names(inventory: dict[str, dict[str, Any]]) -> set[str]:
     for name, row in rows.items()
     for entry in ["", *(row if isinstance(row, list) else (f"{k}={v}" for k, v in row.items()))]
   }
-
-
-def text(inventory: dict[str, dict[str, Any]]) -> str:
-  """Returns an inventory as JSON, a name a line."""
-  sections = []
-  for section, rows in inventory.items():
-    lines = [f"    {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()]
-    sections.append(f"  {json.dumps(section)}: {{\n" + ",\n".join(lines) + "\n  }")
-  return "{\n" + ",\n".join(sections) + "\n}\n"
-
-
-if __name__ == "__main__":
-  if FILE.exists():
-    raise SystemExit(f"{FILE.name} is of the start and stays as it is; gone.json says what moved")
-  FILE.write_text(text(inventory()))

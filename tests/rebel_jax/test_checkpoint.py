@@ -1,31 +1,39 @@
-"""Checkpoints: a run cut short ends exactly as one that was not; other runs' are refused."""
+"""Checkpoints, runs cut short and faults: what goes on as it was, what is refused."""
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 import rebel_jax
 from rebel_jax import train as cli
-from rebel_jax.checkpoints import checkpoint
+from rebel_jax.checkpoints import checkpoint, files
+from rebel_jax.checkpoints.checkpoint import CheckpointManager
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import folders
 from rebel_jax.runs.display import Display, RunError
 from rebel_jax.runs.metrics import MetricsLog
 from rebel_jax.runs.run import train
 from rebel_jax.training.loop import Trainer
+from rebel_jax.training.setup import make_setup
 from tests.sentences import sentence_of
 from tests.tiny import as_flags, restored, rows, tiny, trained
 
@@ -33,7 +41,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def newest(folder, **changes):
-  """Returns all arrays of a folder's newest checkpoint."""
   return restored(checkpoint.checkpoints_of(folder)[-1], tiny(folder, **changes)[0])
 
 
@@ -81,23 +88,22 @@ def signalled(folder, patch):
   assert signal.getsignal(signal.SIGTERM) is before
 
 
-def signalled_in_an_evaluation(folder, patch, step=4):
+def signalled_in_an_evaluation(step):
   """The evaluation is made up for, with the same result; nothing is written twice."""
-  measure = Evaluator.exploitability
 
-  def interrupted(self, params, *, seed, **arguments):
-    if seed == step:
-      os.kill(os.getpid(), signal.SIGINT)
-    return measure(self, params, seed=seed, **arguments)
+  def cut(folder, patch):
+    def interrupted(self, params, *, seed, **arguments):
+      if seed == step:
+        os.kill(os.getpid(), signal.SIGINT)
+      return measure(self, params, seed=seed, **arguments)
 
-  patch.setattr(Evaluator, "exploitability", interrupted)
-  assert train(*tiny(folder)).signal == signal.SIGINT
-  assert rows(folder)[-1]["step"] == step
-  assert "exploitability" not in rows(folder)[-1]
+    measure = Evaluator.exploitability
+    patch.setattr(Evaluator, "exploitability", interrupted)
+    assert train(*tiny(folder)).signal == signal.SIGINT
+    assert rows(folder)[-1]["step"] == step
+    assert "exploitability" not in rows(folder)[-1]
 
-
-def signalled_in_the_last_evaluation(folder, patch):
-  signalled_in_an_evaluation(folder, patch, 8)
+  return cut
 
 
 def killed_while_a_row_is_written(folder, patch):
@@ -169,7 +175,7 @@ def spoilt(field):
 @pytest.mark.parametrize(
   "cut",
   [
-    stopped, signalled, signalled_in_an_evaluation, signalled_in_the_last_evaluation,
+    stopped, signalled, *map(signalled_in_an_evaluation, (4, 8)),
     killed_while_a_row_is_written, ended_by_a_full_disk, ended_by_another_command,
     *map(spoilt, ("loss", "value error", "parameters")),
   ],
@@ -244,13 +250,15 @@ def test_newest_and_best_are_kept(tmp_path, monkeypatch):
 
 def test_folders_that_are_taken(tmp_path):
   (tmp_path / "file").write_text("")
+  (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
   for folder, resume, said in (
     (trained(), False, "holds another run's checkpoint"),
     (tmp_path / "none", True, "holds no checkpoint to resume from"),
     (tmp_path / "file", False, "must be a folder"),
+    *((tmp_path / x, False, "is a file, or a link to") for x in ("nowhere", "nowhere/a", "file/a")),
   ):
     assert said in sentence_of(train, *tiny(folder, resume=resume))
-  assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
+  assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "nowhere"]
   with folders.lock(tmp_path):
     assert "is in use by another run" in sentence_of(train, *tiny(tmp_path))
 
@@ -262,18 +270,6 @@ def test_checkpoints_of_another_run_are_refused(changes):
   (field,) = changes
   with pytest.raises(ConfigError, match=rf"^{field}=.* cannot resume the run in .* allowed is "):
     train(*tiny(trained(), resume=True, **changes))
-
-
-def test_pretrained_networks(tmp_path, monkeypatch):
-  monkeypatch.setattr(checkpoint, "_PRETRAINED", tmp_path)
-  policy = rebel_jax.load(trained())
-  checkpoint.export(policy, tmp_path / "small", {"exploitability": 0.25})
-  assert rebel_jax.pretrained() == ("small",)
-  again = rebel_jax.load_pretrained("small")
-  assert again.config == policy.config
-  assert again.about["exploitability"] == 0.25
-  jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
-  assert "those are: small" in sentence_of(rebel_jax.load, "smal")
 
 
 def events(folder) -> list:
@@ -306,3 +302,395 @@ def test_event_files_hold_the_rows(tmp_path):
     for name, value in numbers.items():
       assert said[step][name] == pytest.approx(value, rel=1e-6), name
   assert rows(tmp_path) == rows(trained())
+
+
+def contents(folder) -> dict:
+  """Returns every file of a folder with what it holds, but for the lock."""
+  return {
+    path.relative_to(folder): path.read_bytes()
+    for path in Path(folder).rglob("*")
+    if path.is_file() and path.name != ".lock"
+  }
+
+
+@pytest.fixture
+def copy(tmp_path):
+  shutil.copytree(trained(), tmp_path / "copy")
+  return tmp_path / "copy"
+
+
+def refuses(folder, sentence, **changes):
+  """Checks that a run is refused in one line and that its folder stays as it is."""
+  before = contents(folder)
+  with pytest.raises(ConfigError, match=sentence) as caught:
+    train(*tiny(folder, **changes))
+  assert "\n" not in str(caught.value)
+  assert contents(folder) == before
+
+
+def test_what_a_kill_leaves_is_removed_and_nothing_else(tmp_path, monkeypatch):
+  others = [
+    "backup_best", "lightning_v1", "123", "00000001", "mine.orbax-checkpoint-tmp", "4.orbax-tmp",
+  ]  # fmt: skip
+  ours = ["00000004.orbax-checkpoint-tmp", "00000006.orbax-checkpoint-tmp-17", ".pruned"]
+  folder = tmp_path / "checkpoints"
+  monkeypatch.setattr(checkpoint, "CheckpointManager", functools.partial(CheckpointManager, keep=1))
+
+  def go_on() -> set[str]:
+    train(*tiny(tmp_path), stop=lambda step: step >= 2)
+    for name in (*others, *ours):
+      (folder / name).mkdir(parents=True)
+      (folder / name / "file").write_text("precious")
+    train(*tiny(tmp_path, resume=True, checkpoint_every=1e-6))
+    return {path.name for path in folder.iterdir()}
+
+  left = go_on()
+  kept = {path.name for path in checkpoint.checkpoints_of(tmp_path)}
+  assert left == {*others, *kept}
+  assert {"00000001", "00000008"} <= kept
+  assert len(kept) <= 3  # the newest, the best, and the one that is not ours
+  for name in others:
+    assert (folder / name / "file").read_text() == "precious"
+
+  # Told to, Orbax deletes every folder that has a number for a name.
+  shutil.rmtree(tmp_path)
+  best = functools.partial(ocp.checkpoint_managers.BestN, keep_checkpoints_without_metrics=False)
+  monkeypatch.setattr(ocp.checkpoint_managers, "BestN", best)
+  assert "00000001" not in go_on()
+
+
+def test_saves_that_fail_and_saves_of_the_same_step(copy, monkeypatch):
+  newest = checkpoint.checkpoints_of(copy)[-1]
+  setup = make_setup(tiny(copy)[0])
+  state = checkpoint.restore(newest, setup.trainer.init(setup.table, 5, setup.mesh), setup.mesh)
+  about = checkpoint.read_about(newest)
+  manager = CheckpointManager(copy, keep=1)
+
+  def fail(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+  with monkeypatch.context() as patch:
+    patch.setattr(ocp.args.Composite, "__init__", fail)
+    with pytest.raises(RunError, match="No space left on device"):
+      manager.save(state._replace(step=jnp.int32(9)), about)
+  assert checkpoint.checkpoints_of(copy)[-1] == newest
+  assert [p.name for p in newest.parent.iterdir() if not p.name.isdigit()] == []
+
+  manager.save(state, about | {"seen": "twice", "num_devices": 7, "exploitability": 1e-6})
+  assert checkpoint.read_about(newest) == about | {"seen": "twice", "exploitability": 1e-6}
+  jax.tree.map(np.testing.assert_array_equal, rebel_jax.load(newest).params, state.params)
+  for step in (9, 10):  # what was said anew is the best
+    manager.save(state._replace(step=jnp.int32(step)), about | {"step": step})
+  manager.close()
+  assert [p.name for p in checkpoint.checkpoints_of(copy)] == ["00000008", "00000010"]
+
+
+def test_checksums_tell_every_bit():
+  tree = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([1, 2], np.int32)}
+  good = checkpoint.sum_of_arrays(tree)
+  assert checkpoint.sum_of_arrays(jax.tree.map(jnp.asarray, tree)) == good
+  seen = {good}
+  for name, array in tree.items():
+    for bit in range(8 * array.nbytes):
+      changed = array.copy()
+      changed.view(np.uint8).reshape(-1)[bit // 8] ^= 1 << (bit % 8)
+      seen.add(checkpoint.sum_of_arrays(tree | {name: changed}))
+  assert len(seen) == 1 + 8 * (6 + 2) * 4
+  assert checkpoint.sum_of_arrays({"b": tree["a"], "a": tree["b"]}) != good
+
+
+@pytest.mark.parametrize("item", ["params", "state"])
+def test_numbers_that_were_edited_are_noticed(copy, item):
+  """Written by Orbax itself, so nothing but the sum can tell."""
+  newest = checkpoint.checkpoints_of(copy)[-1]
+  with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
+    arrays = checkpointer.restore((newest / item).absolute())
+    leaves, tree = jax.tree.flatten(arrays)
+    index = next(i for i, x in enumerate(leaves) if np.ndim(x) > 1)
+    leaves[index] = jnp.asarray(leaves[index]).at[0, 0].add(1)
+    edited = jax.tree.unflatten(tree, leaves)
+    checkpointer.save((newest / item).absolute(), args=ocp.args.StandardSave(edited), force=True)
+  sentence = rf"^checkpoint=.*00000008'.*its {item} are not .*without that folder, \d+ is the"
+  refuses(copy, sentence, resume=True, examples=128)
+  # As the sentence says: the checkpoint before is good.
+  shutil.rmtree(newest)
+  train(*tiny(copy, resume=True))
+  assert_same_run(copy, trained())
+
+
+def without_arrays(newest):
+  for item in ("params", "state"):
+    shutil.rmtree(newest / item)
+
+
+def edited(name, change):
+  """Returns damage: a changed text of a checkpoint."""
+  return lambda newest: (newest / name).write_text(change((newest / name).read_text()))
+
+
+def about(change):
+  return edited("about/metadata", change)
+
+
+def forged(**fields):
+  """Returns a change of what a checkpoint says about itself that its checksum is made for."""
+
+  def change(text):
+    said = json.loads(text) | fields
+    del said["about_checksum"]
+    return json.dumps(said | {"about_checksum": checkpoint.sum_of_json(said)})
+
+  return about(change)
+
+
+ROWS = "../../metrics.jsonl"
+IN_JSON = json.dumps  # however it is written
+METRICS = r"^metrics=.*' does not begin with the \d+ bytes that were"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Orbax's
+@pytest.mark.parametrize(
+  ("damage", "sentence"),
+  [
+    (without_arrays, "cannot be read"),
+    (lambda newest: shutil.rmtree(newest / "about"), "."),
+    (about(lambda text: IN_JSON(json.loads(text) | {"step": 6})), "about itself was changed"),
+    (about(lambda text: IN_JSON(json.loads(text) | {"format": 2})), "has format 2; this version r"),
+    (about(lambda text: text.replace('"lanes": 4', '"lanes": -1')), "."),
+    (about(lambda _: "[" * 100_000), "."),
+    (forged(checksums=None), "its checksums is None"),
+    (forged(step="8"), "its step is '8'"),
+    (forged(chunk={}), "^.*says nothing of its chunk"),
+    (forged(commands=[5]), "^.*says nothing of its chunk"),
+    (lambda newest: (newest / ROWS).unlink(), METRICS),
+    (edited(ROWS, lambda text: text[:-9]), METRICS),
+    (edited(ROWS, lambda text: text.replace('"loss": 0.', '"loss": 9.', 1)), METRICS),
+  ],
+)
+def test_damage_gets_a_sentence(copy, damage, sentence):
+  damage(checkpoint.checkpoints_of(copy)[-1])
+  if not sentence.startswith("^"):
+    sentence = rf"^checkpoint=.*copy/checkpoints/00000008'.*{sentence}"
+    with pytest.raises(ConfigError, match=sentence):
+      rebel_jax.load(copy)
+  refuses(copy, sentence, resume=True, examples=128)
+
+
+@pytest.mark.parametrize(
+  ("name", "text"),
+  [
+    ("config.json", '{"lr": 0.1}'),
+    ("config.json", '{"commands": ["build", "test"], "lr": 0.1}'),
+    ("metrics.jsonl", '{"epoch": 1}\n'),
+    ("checkpoints/lightning_v1/last.ckpt", "weights"),
+  ],
+)
+def test_what_another_program_wrote_is_not_written_over(tmp_path, name, text):
+  (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+  (tmp_path / name).write_text(text)
+  refuses(tmp_path, r"^output_dir=.* holds '.*', which a run would write over")
+
+
+@pytest.mark.parametrize(("factor", "what"), [(np.nan, "parameters"), (1e38, "values")])
+def test_a_network_that_is_not_finite_is_not_measured(factor, what):
+  """Its agent would play uniformly, which scores well in games like Kuhn poker."""
+  policy = rebel_jax.load(trained())
+  measure = functools.partial(
+    Evaluator(policy.config).exploitability, playthroughs=1, iterations=8, unsafe=True
+  )
+  assert measure(policy.params) > 0
+  spoilt = jax.tree.map(lambda x: (x + 1) * factor, policy.params)
+  with pytest.raises(ConfigError, match=rf"^the network's {what} are not finite"):
+    measure(spoilt)
+
+
+def test_exploitability_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
+  monkeypatch.setattr(
+    Evaluator, "measure", lambda *_, **__: Measurement({"exploitability": float("nan")})
+  )
+  with pytest.raises(RunError, match=r"^the exploitability is nan at step 0, so training"):
+    train(*tiny(tmp_path))
+  assert rows(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+  ("error", "expected"),
+  [
+    (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 byte"), "must fit"),
+    (MemoryError(), "must fit"),
+    (jax.errors.JaxRuntimeError("INTERNAL: something else"), "something else"),
+  ],
+  ids=["device", "host", "another"],
+)
+def test_memory_that_does_not_suffice(copy, monkeypatch, error, expected):
+  def full(*_, **__):
+    raise error
+
+  monkeypatch.setattr(ocp.StandardCheckpointer, "restore", full)
+  monkeypatch.setattr(Trainer, "run", full)
+  kinds = (ConfigError, RunError) if expected == "must fit" else jax.errors.JaxRuntimeError
+  for run in (tiny(copy, resume=True, examples=128), tiny(copy / "new"))[expected[0] != "m" :]:
+    with pytest.raises(kinds, match=expected):
+      train(*run)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+@pytest.mark.parametrize(
+  "name",
+  [".lock", "config.json", "metrics.jsonl", "metrics.csv", "checkpoints", "exploitability.png"],
+)
+@pytest.mark.parametrize("resume", [False, True])
+def test_runs_hold_plain_files_and_folders_alone(copy, tmp_path, name, resume, kind):
+  folder, elsewhere = copy if resume else tmp_path / "run", tmp_path / "elsewhere"
+  folder.mkdir(exist_ok=True)
+  elsewhere.write_text("precious")
+  if (folder / name).exists():
+    elsewhere.unlink()
+    (folder / name).rename(elsewhere)
+  os.mkfifo(folder / name) if kind == "fifo" else (folder / name).symlink_to(elsewhere)
+  before = contents(tmp_path)
+  none = resume and name == "checkpoints" and kind == "fifo"
+  said = "holds no checkpoint" if none else f"holds '{name}'"
+  refuses(folder, rf"^output_dir=.* {said}", resume=resume)
+  assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+@pytest.mark.parametrize("where", ["about/metadata", "about/metadata.new", "params/more", "more"])
+def test_checkpoints_hold_plain_files_alone(copy, tmp_path, kind, where):
+  path = checkpoint.checkpoints_of(copy)[-1] / where
+  path.unlink(missing_ok=True)
+  (tmp_path / "elsewhere").write_text("precious")
+  os.mkfifo(path) if kind == "fifo" else path.symlink_to(tmp_path / "elsewhere")
+  with pytest.raises(ConfigError, match="is no plain file"):
+    rebel_jax.load(copy)
+  refuses(copy, "is no plain file", resume=True, examples=128)
+  assert (tmp_path / "elsewhere").read_text() == "precious"
+
+
+ARRAYS = {"a": np.arange(12, dtype=np.float32).reshape(3, 4), "n": np.array(7)}
+SHAPES = {"a": ((3, 4), "f"), "n": ((), "iu")}
+NAME, WHAT, KEY = "keep='x'", "numbers", "of"
+
+
+def read(path):
+  return files.read_arrays(path, NAME, WHAT, files.read_about(path, NAME, WHAT, KEY), SHAPES)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "device", "folder"])
+@pytest.mark.parametrize("mode", ["rb", "ab", "r+b"])
+def test_only_plain_files_are_opened(kind, mode, tmp_path):
+  path, other = tmp_path / "file", tmp_path / "other"
+  other.write_bytes(b"precious")
+  make = {
+    "fifo": os.mkfifo,
+    "link": lambda path: path.symlink_to(other),
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "folder": os.mkdir,
+  }
+  make[kind](path)
+  with pytest.raises(OSError, match="file|symbolic|directory|device"):
+    files.open_file(path.resolve() if kind == "device" else path, mode).close()
+  with pytest.raises(OSError, match="no plain file"), files.replacing(path):
+    pass
+  assert other.read_bytes() == b"precious"
+  assert {x.name for x in tmp_path.iterdir()} == {"file", "other"}
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+  path, others = tmp_path / "kept", tmp_path / "kept.partial"
+  others.write_text("somebody's")
+  files.save_arrays(path, ARRAYS, {"of": 1})
+  path.chmod(0o600)
+  before = path.read_bytes()
+
+  def full(_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+  with monkeypatch.context() as patch:
+    patch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+      files.save_arrays(path, ARRAYS, {"of": 2})
+  files.check_replaceable(path, NAME, WHAT, KEY)
+  with pytest.raises(ConfigError, match="is there and cannot be read as numbers"):
+    files.check_replaceable(others, NAME, WHAT, KEY)
+  assert path.read_bytes() == before
+  files.save_arrays(path, ARRAYS, {"of": 3})
+  assert files.read_about(path, NAME, WHAT, KEY)["of"] == 3
+  assert path.stat().st_mode & 0o777 == 0o600
+  assert sorted(x.name for x in tmp_path.iterdir()) == ["kept", "kept.partial"]
+  assert others.read_text() == "somebody's"
+
+
+def test_flipped_bits_are_refused_or_change_nothing(tmp_path):
+  path, rng = tmp_path / "kept", np.random.default_rng(0)
+  files.save_arrays(path, ARRAYS, {"of": "this", "more": [1, 2.5, None]})
+  good, refused = path.read_bytes(), 0
+  for place in rng.integers(8 * len(good), size=200):
+    flipped = bytearray(good)
+    flipped[place // 8] ^= 1 << (place % 8)
+    path.write_bytes(flipped)
+    try:
+      found = read(path)
+    except ConfigError as error:
+      refused += 1
+      assert str(error).startswith(NAME)
+    else:
+      assert all((found[name] == ARRAYS[name]).all() for name in ARRAYS)
+  assert refused > 50
+
+
+def repacked(path, change):
+  """Writes the file again with some members changed, in numpy's own way."""
+  with np.load(path) as archive:
+    members = {name: archive[name] for name in archive.files}
+  members |= change(members)
+  np.savez_compressed(path.open("wb"), **{k: v for k, v in members.items() if v is not None})
+
+
+@pytest.mark.parametrize(
+  ("change", "sentence"),
+  [
+    (lambda _: {"a": -ARRAYS["a"]}, "was altered, and its checksum"),
+    (lambda x: {"about": np.array(str(x["about"]).replace('"of": 1', '"of": 2'))}, "was altered"),
+    (lambda _: {"a": np.full((3, 4), np.nan, np.float32)}, "not finite"),
+    (lambda _: {"a": np.zeros((4, 3), np.float32)}, "other arrays"),
+    (lambda _: {"a": np.zeros((3, 4), int)}, "other arrays"),
+    (lambda _: {"a": None}, "other arrays"),
+    (lambda _: {"b": np.zeros(3)}, "other arrays"),
+    (lambda _: {"a": np.zeros(10**7)}, "cannot be read as numbers"),
+    (lambda _: {"about": np.array("[1]")}, "cannot be read as numbers"),
+    (lambda _: {"about": np.array("[" * 10**6)}, "cannot be read as numbers"),
+  ],
+)
+def test_altered_files_are_refused(change, sentence, tmp_path):
+  files.save_arrays(tmp_path / "kept", ARRAYS, {"of": 1})
+  repacked(tmp_path / "kept", change)
+  with pytest.raises(ConfigError, match=sentence):
+    read(tmp_path / "kept")
+
+
+def test_sizes_are_counted_before_anything_is_loaded(tmp_path, monkeypatch):
+  files.save_arrays(tmp_path / "kept", ARRAYS, {"of": 1})
+  repacked(tmp_path / "kept", lambda _: {"a": np.zeros(10**7)})
+  about = files.read_about(tmp_path / "kept", NAME, WHAT, KEY)
+  monkeypatch.setattr(zipfile.ZipFile, "open", None)
+  with pytest.raises(ConfigError, match="'a' is larger than it says"):
+    files.read_arrays(tmp_path / "kept", NAME, WHAT, about, SHAPES)
+
+
+def test_pictures_replace_pictures_of_their_kind(tmp_path):
+  pytest.importorskip("matplotlib")
+  (tmp_path / "notes.png").write_text("precious")
+  refused = {
+    tmp_path / "notes.png": "no picture of the kind 'png'",
+    tmp_path / "grid.xyz": "not supported",
+    tmp_path / "missing" / "grid.png": "No such file",
+  }
+  for path, sentence in refused.items():
+    with pytest.raises(ConfigError, match=sentence):
+      files.check_picture(path)
+  for _ in range(2):
+    files.check_picture(tmp_path / "grid.svg")
+    assert not (tmp_path / "grid.svg").exists()
+  assert (tmp_path / "notes.png").read_text() == "precious"

@@ -20,7 +20,7 @@ from rebel_jax import evaluate, open_spiel
 from rebel_jax.agents.agent import make_agent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.config.config import ConfigError, DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator
 from rebel_jax.training import deep_cfr
 from rebel_jax.training import replay as replays
@@ -33,13 +33,12 @@ from rebel_jax.training.deep_cfr import (
 )
 from rebel_jax.training.setup import make_setup
 from solvers.contrib.sampling.ranges import traverse_ranges
+from tests import tiny
 from tests.sentences import error_of, refused
 from tests.tiny import rows, trained
 
-TINY = Config().replace(
+TINY = tiny.TINY.replace(
   preset="deep_cfr_kuhn",
-  game="kuhn_poker",
-  game_params=(),
   search=DeepCFR(alternating=True),
   lanes=8,
   hidden_layers=1,
@@ -49,7 +48,6 @@ TINY = Config().replace(
   uses_per_example=40.0,
   buffer_size=512,
   examples=128,
-  report_every=2,
   evaluate_every=64,
 )
 

@@ -1,18 +1,35 @@
-"""Many devices: gradients are averaged, learning goes as on one, and a CPU's cores are some."""
+"""Many devices, and other ones: the same learning and numbers; runs go on with another number."""
 
+import contextlib
+import dataclasses
+import functools
 import json
 import os
+from itertools import chain
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from rebel_jax import devices, train
 from rebel_jax.config.presets import ACCELERATOR_LANES, get_preset, on_this_device
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
+from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import folders
 from rebel_jax.runs.folders import RunOptions
+from rebel_jax.training import loop as redistribute
+from rebel_jax.training import replay as replays
+from rebel_jax.training.chain_play import ChainLanes
+from rebel_jax.training.replay import Replay
+from rebel_jax.training.self_play import Lanes
+from rebel_jax.training.setup import make_setup
+from rebel_jax.training.targets import ValueExamples as Examples
+from rebel_jax.training.targets import init_params
 from solvers import tuning
-from tests.tiny import python
+from tests import harness
+from tests.tiny import TINY, TINY_GROWING, TINY_PERFECT, python
 
 _GRADIENTS = """
 import json
@@ -216,3 +233,253 @@ print(jax.device_count())
 )
 def test_cores_become_devices_unless_the_user_said_otherwise(flags, number):
   assert python(_SCRIPT, XLA_FLAGS=flags).split() == [str(number)] * 2
+
+
+CONFIGS = {
+  "tables": TINY,
+  "growing": TINY_GROWING.replace(simulations=4, lanes=8),
+  "perfect": TINY_PERFECT,
+  "endgame": get_preset("small_turn_endgame_holdem").replace(
+    lanes=4, iterations=4, width=16, hidden_layers=1, batch_size=4, buffer_size=256
+  ),
+}
+# Sizes that would each show: nothing is cut.
+SMALL = dataclasses.replace(tuning.ON_CPU, leaves=(4, 4), questions=(4, 24), searches=(2, 4))
+
+
+@contextlib.contextmanager
+def on(platform):
+  """Traces programs for a platform; on a CPU with pieces so small that there are several."""
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(tuning, "platform", lambda: platform)
+    patch.setattr(tuning, "ON_CPU", SMALL)
+    jax.clear_caches()
+    yield
+  jax.clear_caches()
+
+
+KINDS = harness.slow(list(CONFIGS), "growing", "perfect", "endgame")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_self_play_is_the_same_on_both(kind):
+  found = []
+  for platform in ("cpu", "gpu"):
+    with on(platform):
+      setup = make_setup(CONFIGS[kind], num_devices=1)
+      play, init = setup.trainer.self_play, functools.partial(init_params, setup.trainer.targets)
+
+      def steps(params, table, play=play):
+        lanes = play.init(table, jax.random.key(2))
+        for i in range(2):
+          played = play.step(table, lanes, params, jax.random.key(i))
+          lanes = played.lanes
+        return lanes, [x.average_policy for x in played.searched if hasattr(x, "average_policy")]
+
+      stepped = jax.jit(steps)(jax.jit(init)(jax.random.key(1)), setup.table)
+      found.append(jax.tree.map(np.asarray, jax.tree.leaves(stepped)))
+  for x, y in zip(*found, strict=True):
+    np.testing.assert_allclose(x, y, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_step_is_lowered_for_a_gpu(kind):
+  """Which need not be there."""
+  loops = {}
+  for platform in ("cpu", "gpu"):
+    with on(platform):
+      setup = make_setup(CONFIGS[kind], num_devices=1)
+      state, run = setup.trainer.init(setup.table, 0, setup.mesh), setup.trainer.run
+      step = jax.jit(lambda *x, run=run, mesh=setup.mesh: run(*x, 1, mesh)).trace(
+        setup.table, state
+      )
+      text = step.lower(lowering_platforms=("cuda",)).as_text()
+      loops[platform] = text.count("stablehlo.while")
+  assert loops["gpu"] < loops["cpu"] or kind == "endgame"
+
+
+def test_a_default_device_of_a_thread_says_the_platform(monkeypatch):
+  monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+  assert tuning.pieces() == tuning.ON_ACCELERATOR
+  with jax.default_device(jax.devices("cpu")[0]):
+    assert tuning.pieces() == tuning.ON_CPU
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["tables", "growing"])
+def test_agents_are_measured_alike_on_both(kind):
+  config = CONFIGS[kind]
+  evaluator = {"tables": Evaluator, "growing": ChainEvaluator}[kind]
+  found = []
+  for platform in ("cpu", "gpu"):
+    with on(platform):
+      setup = make_setup(config, num_devices=1)
+      params = init_params(setup.trainer.targets, jax.random.key(1))
+      found.append(evaluator(config).measure(params, 0, final=False).row)
+  assert found[0].keys() == found[1].keys()
+  for name, value in found[0].items():
+    assert found[1][name] == pytest.approx(value, rel=1e-3, abs=1e-5), name
+
+
+LAYOUTS = [(1, 8), (8, 1), (4, 2), (1, 1)]
+
+
+def make_replay(added, capacity) -> Replay:
+  """Returns buffers `[D, C]` filled one example after the other; each says when it was made."""
+  values = np.zeros((len(added), capacity, 1), np.float32)
+  for device, number in enumerate(added):
+    for i in range(number):
+      # Made together on all devices, as far as their buffers tell: the newest is as new everywhere.
+      values[device, i % capacity] = 1000.0 * (i - number) - device
+  return Replay(
+    Examples(values - 0.5, values - 0.25, values, values + 0.25), np.array(added, np.int32)
+  )
+
+
+def by_age(buffers: Replay, device: int) -> list[float]:
+  """Returns what a device's buffer holds, newest first."""
+  added, capacity = int(buffers.added[device]), buffers.examples.values.shape[1]
+  return [
+    float(buffers.examples.values[device, (added - 1 - rank) % capacity, 0])
+    for rank in range(min(added, capacity))
+  ]
+
+
+@pytest.mark.parametrize(("before", "after"), LAYOUTS)
+@pytest.mark.parametrize("fill", ["empty", "overwriting", "uneven", "some full"])
+def test_buffers_hold_the_same_by_age(before, after, fill):
+  capacity = 64 // before
+  added = {
+    "empty": [0] * before,
+    "overwriting": [3 * capacity + 5] * before,
+    "uneven": [max(0, capacity // 2 - d) for d in range(before)],
+    "some full": [2 * capacity + 1 if d % 2 else capacity - 1 for d in range(before)],
+  }[fill]
+  buffers = make_replay(added, capacity)
+  dealt = redistribute.redistribute_replay(buffers, after)
+  held = [by_age(buffers, d) for d in range(before)]
+  now = [by_age(dealt, d) for d in range(after)]
+  assert sorted(chain(*now)) == sorted(chain(*held))
+  sizes = [len(contents) for contents in now]
+  assert max(sizes) - min(sizes) <= 1
+  assert [list(contents) for contents in now] == [sorted(c, reverse=True) for c in now]
+  # All devices hold the newest and the oldest alike.
+  newest = sorted((c[0] for c in now if c), reverse=True)
+  assert newest == sorted(chain(*held), reverse=True)[: len(newest)]
+  if fill != "some full":
+    assert dealt.added.sum() == sum(added)
+  # What belongs together stays together.
+  features, beliefs, values, mask = dealt.examples
+  made = values != 0
+  np.testing.assert_array_equal((features - values)[made], -0.5)
+  np.testing.assert_array_equal((beliefs - values)[made], -0.25)
+  np.testing.assert_array_equal((mask - values)[made], 0.25)
+
+
+@pytest.mark.parametrize(("before", "after"), LAYOUTS)
+def test_games_go_on_in_the_order_of_waiting(before, after):
+  lanes = 16 // before
+  roots = np.arange(16, dtype=np.int32).reshape(before, lanes)
+  beliefs = np.broadcast_to(roots[..., None, None], (before, lanes, 2, 3)).astype(np.float32)
+  turn = np.arange(before, dtype=np.int32) % lanes
+  dealt = redistribute.redistribute_lanes(Lanes(roots, beliefs, turn), after)
+  assert dealt.roots.shape == (after, 16 // after)
+  assert sorted(dealt.roots.ravel()) == list(range(16))
+  np.testing.assert_array_equal(dealt.beliefs[..., 1, 2], dealt.roots)
+  # A lane's place in the queue, devices side by side, is the place it had.
+  place = {int(roots[d, (turn[d] + i) % lanes]): i for d in range(before) for i in range(lanes)}
+  waits = dealt.turn + np.arange(16 // after)[:, None]
+  queue = dealt.roots[np.arange(after), waits % (16 // after)][:, ::-1].ravel()
+  assert [place[root] for root in queue.tolist()] == sorted(place.values())
+
+
+@pytest.mark.parametrize("added", [5, 11])
+def test_questions_that_wait_go_with_the_games(added):
+  """The newest three of each device, here; what was solved does not count any more."""
+  games, waiting = np.arange(16).reshape(4, 4), make_replay([added] * 4, 8)
+  lanes = ChainLanes(games, games, None, None, None, waiting, np.full(4, added - 3, np.int32))
+  dealt = redistribute.redistribute_lanes(lanes, 2)
+  np.testing.assert_array_equal(dealt.standing, dealt.moves)
+  assert (dealt.moves.shape, sorted(dealt.moves.ravel())) == ((2, 8), list(range(16)))
+  assert (dealt.waiting.added.tolist(), dealt.taken.tolist()) == ([6, 6], [0, 0])
+  newest = [x for device in range(4) for x in by_age(waiting, device)[:3]]
+  assert sorted(x for device in (0, 1) for x in by_age(dealt.waiting, device)) == sorted(newest)
+
+
+MANY_DEVICES = """
+import json, sys
+import jax, numpy as np
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.runs.run import train
+from tests.tiny import restored, rows, tiny
+
+folder, many = sys.argv[1], int(sys.argv[2])
+config, _ = tiny(folder, lanes=8, batch_size=8, examples=128)
+
+def held(state):
+  added, values = state.replay["value"].added, state.replay["value"].examples.values
+  assert added.sum() == 2 * state.solves
+  return sorted(map(tuple, np.concatenate([v[: min(n, len(v))] for n, v in zip(added, values)])))
+
+for before, after, stop in (1, many, 4), (many, 1, 6), (1, 1, 100):
+  options = tiny(folder, resume=stop > 4, num_devices=before)[1]
+  train(config, options, stop=lambda step: step >= stop)
+  path = checkpoint.checkpoints_of(folder)[-1]
+  one, other = restored(path, config, before), restored(path, config, after)
+  for field in ("params", "optimizer_state", "step"):
+    jax.tree.map(np.testing.assert_array_equal, getattr(one, field), getattr(other, field))
+  assert 0 < len(held(one)) and held(one) == held(other)
+  assert sorted(one.lanes.roots.ravel()) == sorted(other.lanes.roots.ravel())
+  assert len(set(other.replay["value"].added.tolist())) == 1 and other.keys.shape[0] == after
+print(json.dumps(rows(folder)))
+"""
+
+
+@pytest.mark.slow
+def test_from_one_device_to_many_and_back(tmp_path):
+  many = 8
+  said = json.loads(python(MANY_DEVICES, tmp_path / "run", many, devices=many).splitlines()[-1])
+  assert [row["step"] for row in said] == [2, 4, 6, 8]
+  assert [row["examples"] for row in said] == [32, 64, 96, 128]
+  assert all(np.isfinite(row["loss"]) for row in said)
+  about = json.loads((tmp_path / "run" / "config.json").read_text())
+  assert [(c["step"], c["num_devices"]) for c in about["commands"]] == [(0, 1), (4, many), (6, 1)]
+
+
+LONG = 1_326
+
+
+def examples(key, number):
+  """Returns beliefs that fall off over six powers of ten, values in chips, and short features."""
+  keys = jax.random.split(key, 3)
+  beliefs = 10.0 ** jax.random.uniform(keys[0], (number, LONG), minval=-6, maxval=0)
+  return {
+    "features": jax.random.normal(keys[1], (number, 5)),
+    "beliefs": beliefs / beliefs.sum(axis=1, keepdims=True),
+    "values": 20_000 * jax.random.normal(keys[2], (number, LONG)),
+    "cards": jnp.tile(jnp.arange(LONG, dtype=float), (number, 1)),
+    "policy": jnp.tile(jnp.arange(LONG) % 256, (number, 1)).astype(jnp.uint8),
+  }
+
+
+def test_samples_are_what_was_added():
+  added = examples(jax.random.key(0), 32)
+  like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), added)
+  replay = replays.add(replays.make_replay(like, 64), added, jnp.ones(32, bool))
+  sampled = replays.sample(replay, jax.random.key(1), 512)
+  assert {name: x.dtype for name, x in sampled.items()} == {
+    name: x.dtype for name, x in added.items()
+  }
+  # Features are short, and tell the examples.
+  number = np.abs(sampled["features"][:, None] - added["features"]).sum(axis=-1).argmin(axis=1)
+  assert len(np.unique(number)) == 32
+  true = jax.tree.map(lambda x: np.asarray(x)[number], added)
+  for exact in ("features", "cards", "policy"):
+    np.testing.assert_array_equal(sampled[exact], true[exact])
+  apart = np.abs(sampled["beliefs"] - true["beliefs"]).sum(axis=1) / 2
+  assert 0 < apart.max() < 2e-4
+  np.testing.assert_allclose(sampled["beliefs"], true["beliefs"], rtol=2**-10, atol=1e-9)
+  np.testing.assert_allclose(sampled["values"], true["values"], rtol=2**-10, atol=0.01)
+  stored = {name: x.nbytes for name, x in jax.tree.map(jnp.asarray, added).items()}
+  half = sum(x.nbytes for x in replay.examples["beliefs"])
+  assert half < 1.01 * stored["beliefs"]  # 64 places, 32 of them filled

@@ -1,19 +1,38 @@
-"""The command `python -m rebel_jax.evaluate`, and what it measures."""
+"""The command `python -m rebel_jax.evaluate`, what it measures, and the networks that ship."""
 
 import json
+import shlex
 import types
 
 import numpy as np
 import pytest
 
+import games
+import rebel_jax
+import solvers
+from benchmarks.maintenance import pretrained
+from benchmarks.maintenance.pretrained import command_of
+from games.poker import betting
+from games.poker.betting import CALL, FOLD
+from games.poker.cards import strengths_on
 from rebel_jax import evaluate
+from rebel_jax import train as cli
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import checkpoints_of
+from rebel_jax.config.presets import get_preset
+from rebel_jax.evaluation import evaluator, hands_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
-from solvers import GTCFR
+from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
+from rebel_jax.evaluation.opponents import LADDER, MEASURED, OPPONENTS, likes
+from rebel_jax.networks.poker import ShownValues, Table
+from rebel_jax.training import setup
+from solvers import GTCFR, LeafQuery
 from solvers.search import playthroughs
+from solvers.sweeps.levels import join_levels
+from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
 from tests.sentences import run
-from tests.tiny import TINY, rows, trained
+from tests.tiny import TINY, rows, trained, untrained
 
 
 def test_one_json_object_that_agrees_with_the_run(capsys):
@@ -141,3 +160,162 @@ def test_ctrl_c_prints_the_playthroughs_so_far(late, capsys, monkeypatch):
   found = json.loads(out)
   assert (code, found["playthroughs"], found["interrupted"]) == (130, 2, True)
   assert late or found["course"] == [[2, found["exploitability"]]]
+
+
+@pytest.fixture(scope="module")
+def river():
+  """Bets of many sizes, numbered otherwise after each raise."""
+  game = games.make(
+    "river_endgame_holdem", board="9sTsJsQsQh", ranks="89TJQ", suits="sh", bets="hunl", stack=9_000
+  )
+  return game, games.build_public_tree(game)
+
+
+def moves(tree, opponent):
+  """Returns which actions an opponent may take at each decision, by node."""
+  policy = join_levels(favourites(tree, likes(tree)[list(OPPONENTS).index(opponent)]))[:, 0]
+  found = {}
+  for child in np.flatnonzero((np.asarray(tree.parent) >= 0) & (np.asarray(policy) > 0)):
+    found.setdefault(int(tree.parent[child]), set()).add(int(tree.action[child]))
+  return {node: taken for node, taken in found.items() if tree.kind[node] < games.CHANCE}
+
+
+def test_the_pot_is_raised_after_every_raise(river):
+  game, tree = river
+  rules = solvers.contrib.LBRRules(("CP",))
+  taken = moves(tree, "pot_maniac")
+  expected = {node: {rules.moves(game, np.asarray(tree.state)[node])[-1]} for node in taken}
+  assert taken == expected
+  assert len({action for actions in taken.values() for action in actions}) > 3
+
+
+def test_the_others_do_as_they_are_called(river):
+  game, tree = river
+  assert set.union(*moves(tree, "always_call").values()) == {CALL}
+  for node, taken in moves(tree, "always_fold").items():
+    facing = bool(game.rules.may_fold(np.asarray(tree.state)[node][None])[0])
+    assert taken == {FOLD if facing else CALL}
+  for node, taken in moves(tree, "uniform").items():
+    assert len(taken) == game.legal_actions(np.asarray(tree.state)[node][None])[0].sum()
+
+
+def test_hands_shown_now_win_what_both_paid(river):
+  game, _ = river
+  state, values = game.initial_state()[None], ShownValues(Table.of(game))
+  beliefs = np.asarray(game.prior(), np.float32)[None]
+  query = LeafQuery(game.features(state, 0).astype(np.float32), 0, beliefs)
+  won = np.asarray(values(None, query))[0]
+  strength = strengths_on(game.deck, game.hole_cards, np.array(game.board))
+  paid = int(state[0, betting.PAID_0])
+  np.testing.assert_allclose(won[strength == strength.max()], paid, rtol=1e-5)
+  assert (won < paid * 0.99).sum() == (strength < strength.max()).sum() > 3
+  assert abs(won.sum()) < 1e-3 * paid
+
+
+def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
+  evaluator = object.__new__(HandsEvaluator)
+  evaluator.game = types.SimpleNamespace(rules=types.SimpleNamespace(big_blind=100))
+  search = types.SimpleNamespace(final_playthroughs=100, final_iterations=2)
+  evaluator._search, evaluator._opponents = None, MEASURED
+  evaluator._config = types.SimpleNamespace(rebel=search)
+
+  def run_ahead(play, jobs, **_):
+    yield from ((job, np.full(64, float(i))) for i, job in enumerate(jobs[:3]))
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(hands_evaluator, "run_ahead", run_ahead)
+  with pytest.raises(KeyboardInterrupt) as caught:
+    evaluator.measure(None, 0)
+  (measured,) = caught.value.args
+  row = {name: x for name, x in measured.row.items() if "interval" not in name}
+  assert row == {"hands": 64, "iterations": 2, "won_mbb_always_call": 5.0, "won_mbb_uniform": 20.0}
+
+
+def test_the_command_climbs_the_ladder(monkeypatch, capsys):
+  policy = untrained(TINY_POKER.game, TINY_POKER.game_params, depth="stage")
+  monkeypatch.setattr(checkpoint, "load", lambda name: policy)
+  for module in (setup, evaluator):
+    monkeypatch.setattr(module, "made_on_device", lambda config, game: True)
+  few = "--playthroughs", 2, "--iterations", 4, "--json"
+  found = json.loads(run(capsys, evaluate.main, "any", "--ladder", *few)[0])
+  assert all(found[f"won_mbb_{name}_interval"] > 0 for name in LADDER)
+  assert len({found[f"won_mbb_{name}"] for name in LADDER}) == len(LADDER)
+  assert found["won_mbb_always_fold"] > 0
+
+
+@pytest.mark.parametrize("name", rebel_jax.pretrained())
+def test_it_says_where_it_comes_from(name):
+  policy = rebel_jax.load_pretrained(name)
+  about, measured = policy.about, policy.about["measured"]
+  if policy.config.grows:
+    assert 0 <= measured["exploitability_min"] <= measured["exploitability_mean"]
+    assert measured["seeds"] >= 8
+  elif "hands" in measured:
+    for opponent in MEASURED:
+      assert measured[f"won_mbb_{opponent}"] > measured[f"won_mbb_{opponent}_interval"] > 0
+  else:
+    assert measured["exploitability"] > 0
+    assert measured["playthroughs"] >= 256
+  assert about["command"].startswith("python train.py --preset ")
+  commit = about["environment"]["git_commit"]
+  assert len(commit) == 40, "trained with changes that are in no commit"
+  assert (pretrained._FOLDER / name / "about.json").is_file()  # where another would be shipped
+  assert len(about["checksum"]) == 64  # which its reader compares
+
+
+def test_its_command_is_read_as_its_configuration():
+  config = get_preset("kuhn_poker").replace(
+    level_values=True,
+    share_start=False,
+    learning_rate=0.02,
+    game_params=(),
+    max_seconds=None,
+    eval_algorithm="discounted_cfr(beta=0.5, gamma=4)",
+  )
+  python, program, *flags = shlex.split(command_of(config))
+  assert (python, program) == ("python", "train.py")
+  assert cli.parse(flags).config == config
+
+
+@pytest.mark.slow
+def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
+  monkeypatch.setattr(pretrained, "_FOLDER", tmp_path)
+  other = "discounted_cfr(beta=0.5,gamma=4)"
+  small = {"playthroughs": 64, "iterations": 64}  # of fewer the figures may agree by chance
+  pretrained.main(pretrained.Options(str(trained()), "tiny", **small, command="two commands"))
+  many: dict = {"trajectories": 2, "algorithm": other}
+  pretrained.main(pretrained.Options(str(trained()), "other", **small, **many))
+  plain, changed = (
+    rebel_jax.checkpoints.checkpoint.load_pretrained(name, tmp_path / name)
+    for name in ("tiny", "other")
+  )
+  assert changed.config.search.eval_algorithm == changed.about["measured"]["algorithm"] == other
+  assert plain.config.search.eval_algorithm == plain.about["measured"]["algorithm"] != other
+  assert changed.about["measured"]["exploitability"] != plain.about["measured"]["exploitability"]
+  assert changed.about["measured"]["trajectories"] == 2
+  assert changed.about["measured"]["exploitability_spread"] > 0
+  assert plain.about["command"] == "two commands"
+  with pytest.raises(SystemExit, match="not allowed with --own"):
+    pretrained.main(pretrained.Options(str(trained()), "tiny", algorithm=other, own=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", rebel_jax.pretrained())
+def test_measured_again(name):
+  policy = rebel_jax.load_pretrained(name)
+  measured = policy.about["measured"]
+  if policy.config.grows:
+    (found,) = ChainEvaluator(policy.config).of_seeds(policy.params, (1,))["exploitability"]
+    assert found <= measured["exploitability_max"] * 1.5
+    return
+  if "hands" in measured:
+    few = {"final_playthroughs": 256, "final_iterations": measured["iterations"]}
+    again = HandsEvaluator(policy.config.replace(**few)).measure(policy.params, 1).row
+    for name in (f"won_mbb_{opponent}" for opponent in MEASURED):
+      spread = again[f"{name}_interval"] + measured[f"{name}_interval"]
+      assert abs(again[name] - measured[name]) < 1.5 * spread
+    return
+  few = {"playthroughs": 64, "iterations": measured["iterations"]}
+  found = Evaluator(policy.config).exploitability(policy.params, **few)
+  # With fewer playthroughs the average is less even; poker counts in chips.
+  assert found < measured["exploitability"] * 1.5 + 0.03

@@ -1,20 +1,32 @@
-"""Runs of searches that grow trees: what is learned, how they are measured and go on."""
+"""Searches that grow trees: what is played and learned, how runs are measured and go on."""
 
 import dataclasses
+import functools
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import games
 import rebel_jax
+import solvers
 from rebel_jax import evaluate
+from rebel_jax.config.config import REBEL, GrowingSearch
+from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.folders import RunOptions
 from rebel_jax.runs.run import train
+from rebel_jax.training import chain_play
+from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets import divergence
+from solvers.growing.continual.chain import Found
+from solvers.growing.continual.grounds import RulesGround
+from solvers.growing.gt_cfr import Asked
 from tests import harness
+from tests.harness import fast_to_compile
 from tests.rebel_jax.test_deep_cfr import TINY as DEEP
 from tests.sentences import refused
 from tests.tiny import TINY_GROWING, TINY_PERFECT, rows, trained
@@ -24,7 +36,6 @@ RUNS = {"growing": TINY, "perfect": TINY_PERFECT, "deep": DEEP}
 
 
 def of(kind):
-  """Returns the folder of a finished run of growing searches."""
   return trained(kind, RUNS[kind])
 
 
@@ -107,8 +118,272 @@ def test_divergences_are_those_of_distributions():
     np.testing.assert_array_equal(slope(unseen, target, own)[~own], 0.0)
 
 
+KUHN = games.make("kuhn_poker")
+TREE = games.build_public_tree(KUHN)
+NODES = {int(state): node for node, state in enumerate(TREE.state[:, 0])}
+
+
+def found_without_search(ground, about, policy, values):
+  """Returns what searches may have come to, with questions about the decisions themselves."""
+  zeros = jnp.zeros(len(values), jnp.int32)
+  left = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(values), *x.shape)), ground.nothing())
+  left = left._replace(current=zeros, here=about.here)
+  asked = Asked(about.here, about.beliefs, zeros + 1)
+  return Found(policy, values, values, jnp.ones_like(values), left, asked)
+
+
+def searched_for_nothing(ground, about, *_, **__):
+  """Returns uniform policies, and beliefs for values."""
+  moves = ground.rules.moves_of(*about.here).action >= 0
+  policy = moves / jnp.maximum(moves.sum(axis=1, keepdims=True), 1)
+  return found_without_search(ground, about, policy, about.beliefs)
+
+
+@pytest.mark.parametrize("solves", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
+  monkeypatch.setattr(games.KuhnPoker, "written", False)  # its trees are made by searches
+  if not solves:
+    monkeypatch.setattr(chain_play, "search_each", searched_for_nothing)
+  config = TINY_GROWING.replace(simulations=30, query_share=1.0, lanes=8)
+  setup = make_setup(config)
+  play = setup.trainer.self_play
+  state = setup.trainer.init(setup.table, 0, setup.mesh)
+  lanes = jax.tree.map(lambda x: x[0], state.lanes)
+  step = fast_to_compile(functools.partial(play.step, setup.table))
+  seen, ended = 0, 0
+  for number in range(8):
+    waiting, taken = lanes.waiting, int(lanes.taken)
+    played = step(lanes, state.params, jax.random.key(number))
+    ((solved, active),) = played.searched
+    active = np.asarray(active)
+    places = np.arange(taken, int(waiting.added))[: play.num_solvers]
+    assert active.sum() == len(places)
+    for row, place in zip(np.flatnonzero(active), places):
+      asked = jax.tree.map(lambda x, p=place % waiting.capacity: np.asarray(x)[p], waiting.examples)
+      node = NODES[int(asked.here.state[0])]
+      turn = slice(None, None, -1 if TREE.kind[node] == 1 else 1)
+      np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), asked.beliefs[turn], atol=1e-6)
+      # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
+      values = np.asarray(solved.values)[row][turn]
+      worth = (values * asked.beliefs).sum(axis=1)
+      if not solves:
+        np.testing.assert_allclose(values, asked.beliefs, atol=1e-6)
+      elif seen < 6:  # each solves another tree
+        below = games.build_public_tree(games.make("kuhn_poker"), root=TREE.history(node))
+        how = {"algorithm": solvers.cfr_plus(), "num_iterations": 400, "beliefs": asked.beliefs}
+        exact = (np.asarray(solvers.solve(below, **how).root_values) * asked.beliefs).sum(axis=1)
+        assert np.abs(worth - exact).max() < 0.25
+      policy, comes_from = np.asarray(solved.policy)[row], np.asarray(solved.comes_from)[row]
+      np.testing.assert_allclose(policy.sum(axis=0), 1.0, atol=1e-5)
+      np.testing.assert_array_equal(comes_from, np.broadcast_to(np.arange(3), comes_from.shape))
+      seen += 1
+    mover = np.asarray(KUHN.actor(lanes.standing.here.state))
+    assert (mover < games.CHANCE).all()
+    after = played.lanes
+    begun = np.asarray(after.moves) == 0
+    ended += begun.sum()
+    assert (np.asarray(after.left.current)[begun] == -1).all()
+    left = np.asarray(after.left.current)[np.arange(8), mover]
+    assert (left[~begun] >= 0).all()
+    lanes = after
+  assert seen > 8
+  assert ended > 8
+
+
+GAME = games.TicTacToe()
+TABLE = RulesGround.of(GAME, solvers.GTCFR(simulations=1))
+LONGER = TINY_PERFECT.replace(
+  simulations=16,
+  lanes=32,
+  width=64,
+  batch_size=128,
+  uses_per_example=16.0,
+  buffer_size=8_192,
+  examples=4_000,
+  report_every=60,
+  eval_iterations=32,
+  final_playthroughs=4,
+)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+  """Returns a maker of self-play whose searches find a script's policy, by action."""
+
+  def make(script=(1.0,) * 9, worth=0.0, **settings):
+    def search(ground, about, keys, *_, **__):
+      policy = jnp.where(about.here.state == 0, jnp.asarray(script), 0.0)
+      policy = (policy / policy.sum(axis=1, keepdims=True))[:, :, None]
+      values = jnp.broadcast_to(jnp.array([[-worth], [worth]]), (len(keys), 2, 1))
+      return found_without_search(ground, about, policy, values)
+
+    monkeypatch.setattr(chain_play, "search_each", search)
+    nothing = dict(num_solvers=0, query_share=0.0, exploration=0.0, num_lanes=512)
+    return ChainPlay(solvers.GTCFR(simulations=1), lambda *_: None, **nothing | settings)
+
+  return make
+
+
+def stepped(play, lanes, key=1):
+  return jax.jit(functools.partial(play.step, TABLE))(lanes, None, jax.random.key(key))
+
+
+def first_moves(play, moves=0):
+  """Returns how often each square is marked first."""
+  lanes = play.init(TABLE, jax.random.key(0))
+  lanes = lanes._replace(moves=lanes.moves + moves)
+  return np.asarray(stepped(play, lanes).lanes.standing.here.state > 0).mean(axis=0)
+
+
+def test_moves_follow_the_policy_explore_and_are_greedy_in_the_end(scripted):
+  script = (6.0, 4.0, *[0.0] * 7)
+  np.testing.assert_allclose(first_moves(scripted(script)), np.array(script) / 10, atol=0.07)
+  explores = first_moves(scripted(script, exploration=0.5))
+  expected = 0.5 * np.array(script) / 10 + 0.5 / 9
+  np.testing.assert_allclose(explores, expected, atol=0.07)
+  assert (explores[2:] > 0.02).all()
+  greedy = scripted(script, exploration=0.5, greedy_after=3)
+  np.testing.assert_array_equal(first_moves(greedy, 3), np.eye(9)[0])
+  assert first_moves(greedy, 2)[0] < 0.5  # control: a move too early
+
+
+def test_who_expects_to_lose_resigns(scripted):
+  for settings, expected in (
+    (dict(worth=0.95, resign_below=0.9), 1.0),
+    (dict(worth=0.85, resign_below=0.9), 0.0),  # controls: not so badly, and never
+    (dict(worth=0.95), 0.0),
+    (dict(worth=0.95, resign_below=0.9, never_resign=0.25), 0.75),
+  ):
+    play = scripted(**settings)
+    lanes = play.init(TABLE, jax.random.key(0))
+    after = stepped(play, lanes).lanes
+    resigned = np.asarray(after.moves) == 0
+    assert resigned.mean() == pytest.approx(expected, abs=0.06)
+    assert (np.asarray(after.standing.here.state)[resigned] == 0).all()
+    if lanes.plays_on is not None:
+      assert not (resigned & np.asarray(lanes.plays_on)).any()
+    # Who moves second expects to win.
+    gone_on = lanes._replace(
+      moves=lanes.moves + 1,
+      standing=lanes.standing._replace(
+        here=lanes.standing.here._replace(state=lanes.standing.here.state.at[:, 4].set(1))
+      ),
+    )
+    assert (np.asarray(stepped(play, gone_on).lanes.moves) > 0).all()
+
+
+def games_of(play, steps):
+  """Returns the examples of some steps, and (states, payoff) of each game that was played out."""
+  lanes = play.init(TABLE, jax.random.key(0))
+  step = jax.jit(functools.partial(play.step, TABLE))
+  open_games = [[] for _ in range(play.num_lanes)]
+  examples, ended = [], []
+  for number in range(steps):
+    before = np.asarray(lanes.standing.here.state)
+    played = step(lanes, None, jax.random.key(number))
+    examples += played.searched[1:]
+    moves, (outcomes, active) = np.asarray(played.lanes.moves), played.searched[1]
+    values = np.asarray(outcomes.values).reshape(play.num_lanes, -1, 2)
+    learned = np.asarray(active).reshape(play.num_lanes, -1)
+    for lane, state in enumerate(before):
+      open_games[lane].append(state)
+      if moves[lane] == 0:
+        ended.append((open_games[lane], values[lane, 0, 0], learned[lane].any()))
+        open_games[lane] = []
+    lanes = played.lanes
+  return examples, ended
+
+
+def test_outcomes_are_learned_of_what_was_visited(scripted):
+  play = scripted(num_lanes=16, td1_share=1.0, most_moves=9)
+  examples, ended = games_of(play, 20)
+  assert len(ended) > 30
+  expected = []
+  for states, won, learned in ended:
+    assert learned
+    last = states[-1]
+    after = [
+      np.where(np.arange(9) == a, 1 + (last > 0).sum() % 2, last) for a in np.where(last == 0)[0]
+    ]
+    assert won in {int(GAME.outcome(jnp.asarray(x))) for x in after}
+    for ply, state in enumerate(states):
+      own = (state == 1 + ply % 2, state == 2 - ply % 2)
+      expected.append((*np.concatenate(own).astype(int), won if ply % 2 == 0 else -won))
+  found = []
+  for batch, active in examples:
+    for row in np.flatnonzero(active):
+      features, values = np.asarray(batch.features[row]), np.asarray(batch.values[row])[:, 0]
+      assert values[0] == -values[1]
+      legal = features[:9] + features[9:] == 0
+      np.testing.assert_allclose(batch.policy[row, :, 0], legal / legal.sum(), rtol=1e-6)
+      found.append((*features.astype(int), int(values[0])))
+  assert sorted(found) == sorted(expected)
+  assert {x[-1] for x in found} == {-1, 0, 1}
+  # Some of them, where the share says so.
+  some, _ = games_of(dataclasses.replace(play, td1_share=0.3), 20)
+  share = sum(int(active.sum()) for _, active in some) / len(expected)
+  assert share == pytest.approx(0.3, abs=0.08)
+  # Games are given up in the first move, but for those that nobody resigns.
+  resigns = dict(worth=1.0, resign_below=0.9, never_resign=0.3)
+  given_up, ended = games_of(scripted(num_lanes=16, td1_share=1.0, most_moves=9, **resigns), 20)
+  lengths = [len(states) for states, _, learned in ended if learned]
+  assert 0 < len(lengths) < len(ended) / 2
+  assert all(len(states) == 1 for states, _, learned in ended if not learned)
+  assert sum(int(active.sum()) for _, active in given_up) == sum(lengths)
+
+
+@functools.cache
+def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
+  """Returns an agent's least payoff, and its chance not to lose to exact play, by recursion."""
+  ended = int(GAME.outcome(jnp.asarray(state))) * (1 if seat == 0 else -1)
+  mover = sum(x > 0 for x in state) % 2
+  if ended or 0 not in state:
+    return ended, float(ended >= 0)
+  after = {a: (*state[:a], mover + 1, *state[a + 1 :]) for a, x in enumerate(state) if x == 0}
+  if mover == seat:
+    return play_by(choose, seat, after[choose(state)], worth_of)
+  worth = {a: worth_of(s) * (1 if mover == 0 else -1) for a, s in after.items()}
+  found = {a: play_by(choose, seat, s, worth_of) for a, s in after.items()}
+  best = [found[a][1] for a in after if worth[a] == max(worth.values())]
+  return min(x for x, _ in found.values()), float(np.mean(best))
+
+
+def test_agents_are_measured_exactly():
+  exact = solvers.metrics.minimax(GAME)
+  known = {tuple(s): v for s, v in zip(exact.states.tolist(), exact.values)}
+
+  def last(state):
+    return max(a for a, x in enumerate(state) if x == 0)
+
+  def perfect(state):
+    mover = sum(x > 0 for x in state) % 2
+    sign = 1 if mover == 0 else -1
+    free = [a for a, x in enumerate(state) if x == 0]
+    return max(free, key=lambda a: sign * known[(*state[:a], mover + 1, *state[a + 1 :])])
+
+  start = (0,) * 9
+  for choose in (last, perfect):
+
+    def moves(states, seeds, choose=choose):
+      return np.array([choose(tuple(s)) for s in states.tolist()], int)
+
+    found = chain_evaluator.against_all(TABLE.rules, exact, moves, (0,), lambda *_: None)
+    pairs = [play_by(choose, seat, start, known.__getitem__) for seat in (0, 1)]
+    least, kept = (np.mean(x) for x in zip(*pairs))
+    assert found["exploitability"] == [pytest.approx(-least)]
+    assert found["not_lost"] == [pytest.approx(kept)]
+    assert (found["exploitability"] == [0.0]) == (choose is perfect)
+    assert (found["not_lost"] == [1.0]) == (choose is perfect)
+
+
 LARGE = TINY.replace(game="liars_dice", game_params=(("num_dice", 3), ("num_faces", 6)))
 test_what_does_not_go_together_is_refused = refused(
   (lambda: make_setup(TINY.replace(per_update=7.0)), "per_update=7.0"),
   (lambda: make_setup(LARGE), "public tree of"),
-)
+  *((lambda x=x: make_setup(LONGER.replace(**x)), sentence) for x, sentence in [
+    (dict(search=REBEL), "'tic_tac_toe' has no tree .*, which ReBeL's searches need"),
+    (dict(search=GrowingSearch()), "'tic_tac_toe' is one of perfect information"),
+    (dict(game="kuhn_poker"), "game='kuhn_poker' is not one of perfect information"),
+    (dict(buffer_size=256), "buffer_size=256 must be at least"),
+  ])
+)  # fmt: skip

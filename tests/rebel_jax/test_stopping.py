@@ -1,16 +1,20 @@
-"""What ends a run from outside, at any moment: one sentence, the right exit code, a checkpoint."""
+"""What ends a run or a command from outside, and what is around it: signals, terminals, folders."""
 
 import dataclasses
+import io
 import os
+import pwd
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import jax
 import pytest
 
+from rebel_jax import acpc, acpc_dealer, devices, evaluate, flags, match, play, spot
 from rebel_jax import train as cli
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
@@ -21,14 +25,13 @@ from rebel_jax.runs.run import _Run, train
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.targets import Decay
 from tests.rebel_jax.test_checkpoint import assert_same_run
-from tests.tiny import TINY, as_flags, rows, tiny, trained
+from tests.tiny import TINY, as_flags, python, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def whole():
-  """A run of one row."""
   return trained("whole", TINY.replace(report_every=1_000))
 
 
@@ -179,21 +182,27 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-  ("limit", "steps", "planned"),
+  ("limit", "every", "steps", "planned"),
   # Of 300 s the 120 after step 18 are spent carefully; in 30 s there is nothing left to plan.
-  [(600.0, 40, 40), (300.0, 28, 28), (30.0, 3, 40)],
+  [(600.0, 0, 40, 40), (300.0, 0, 28, 28), (30.0, 0, 3, 40), (700.0, 80, 30, 30)],
 )
 def test_a_run_whose_time_does_not_suffice_is_made_shorter(
-  tmp_path, monkeypatch, limit, steps, planned
+  tmp_path, monkeypatch, limit, every, steps, planned
 ):
   """Its learning rate falls to zero by its end, where being cut off would leave it high."""
-  clock = Clock(monkeypatch)
-  config, options = tiny(tmp_path, examples=320, max_seconds=limit, evaluate_every=0)
+  clock, measure = Clock(monkeypatch), Evaluator.measure
+
+  def timed(*arguments, **keywords):  # evaluations on the way take time, too
+    clock.now += 100.0 if every else 0.0
+    return measure(*arguments, **keywords)
+
+  monkeypatch.setattr(Evaluator, "measure", timed)
+  config, options = tiny(tmp_path, examples=320, max_seconds=limit, evaluate_every=every)
   result = train(config, options, started=0.0)
   assert result.row["step"] == steps
   assert clock.decay_steps == planned * config.learn_steps
   assert len(clock.trainers) == 1  # nothing is compiled anew
-  if planned < 40:  # it goes on to its whole length if asked to
+  if planned < 40 and not every:  # it goes on to its whole length if asked to
     resumed = train(config.replace(max_seconds=None), dataclasses.replace(options, resume=True))
     assert resumed.row["step"] == 40
     assert clock.decay_steps == 40 * config.learn_steps
@@ -257,12 +266,9 @@ def trains(whole):
 )
 def test_a_signal_while_xla_compiles(what, number, out, err):
   """The main thread sees none, so another one ends the process."""
-  done = subprocess.run(
-    [sys.executable, "-c", STUCK, what, str(int(number))],
-    cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-    timeout=30, check=False,
-  )  # fmt: skip
-  assert (done.returncode, done.stdout, done.stderr) == (128 + number, out, err)
+  process = command("-c", STUCK, what, str(int(number)), folder=ROOT)
+  said = process.communicate(timeout=30)
+  assert (process.returncode, *said) == (128 + number, out, err)
 
 
 def test_a_signal_in_a_block_that_can_be_left():
@@ -278,15 +284,100 @@ def test_a_signal_in_a_block_that_can_be_left():
   assert (signals.received, left) == (signal.SIGTERM, [])
 
 
-def test_evaluations_are_planned_with(tmp_path, monkeypatch):
-  clock = Clock(monkeypatch)
-  measure = Evaluator.measure
+def command(*words, folder, **options):
+  return subprocess.Popen(
+    [sys.executable, *words],
+    cwd=folder,
+    env=os.environ | {"PYTHONPATH": str(ROOT)},
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    **options,
+  )
 
-  def timed(*arguments, **keywords):
-    clock.now += 100.0
-    return measure(*arguments, **keywords)
 
-  monkeypatch.setattr(Evaluator, "measure", timed)
-  config, options = tiny(tmp_path, examples=320, max_seconds=700.0, evaluate_every=80)
-  assert train(config, options, started=0.0).row["step"] == 30
-  assert clock.decay_steps == 30 * config.learn_steps
+@pytest.mark.parametrize(("name", "kind"), [("games", "file"), ("solvers", "package")])
+def test_a_package_of_the_same_name_is_named(name, kind, tmp_path):
+  hides = tmp_path / f"{name}.py" if kind == "file" else tmp_path / name / "__init__.py"
+  hides.parent.mkdir(exist_ok=True)
+  hides.write_text("")
+  process = command("-m", "rebel_jax.evaluate", "liars_dice_1x4f", folder=tmp_path)
+  out, err = process.communicate(timeout=60)
+  sentence = f"{str(hides)!r} hides the package {name!r} of rebel-jax; rename it"
+  assert (process.returncode, out, err) == (2, "", f"error: {sentence} or start elsewhere\n")
+
+
+def test_a_terminal_of_few_characters(monkeypatch):
+  stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+  monkeypatch.setattr(sys, "stdout", stream)
+  assert flags.command(lambda: print("a folder é")) == 0
+  play._say("You hold K♠ and ⚃")
+  stream.flush()
+  assert stream.buffer.getvalue() == b"a folder \\xe9\nYou hold Ks and 4\n"
+
+
+def test_a_disk_that_is_full(monkeypatch, capsys):
+  with open("/dev/full", "w") as full:
+    monkeypatch.setattr(sys, "stdout", full)
+    assert flags.command(lambda: print("no room for this")) == 1
+  assert capsys.readouterr().err.endswith("No space left on device\n")
+
+
+COMMANDS = (acpc, acpc_dealer, evaluate, match, play, spot, cli)
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_help_on_terminals_of_any_width(module, monkeypatch, capsys):
+  """tyro never ends on a terminal of one column."""
+  for columns, most in (("80", 80), ("1", 40), ("wide", 80)):
+    monkeypatch.setenv("COLUMNS", columns)
+    with pytest.raises(SystemExit):
+      module.main(["--help"])
+    usage, *lines = capsys.readouterr().out.splitlines()
+    assert usage.startswith("usage: ")
+    assert max(map(len, lines)) <= most
+
+
+def test_flags_are_read_before_networks_are_loaded():
+  """Flax and Optax take a quarter of the time of `--help`; control: an agent needs them."""
+  program = "import sys\nfor name in sys.argv[1:]: __import__(f'rebel_jax.{name}')\n"
+  program += "print(*{'flax', 'optax'} & {*sys.modules})\n"
+  program += "import rebel_jax; assert {*rebel_jax.__all__} <= {*dir(rebel_jax)}"
+  light = [x.__name__.removeprefix("rebel_jax.") for x in COMMANDS if x is not acpc_dealer]
+  assert python(program, *light).split() == []
+  assert sorted(python(program, "agents.agent").split()) == ["flax", "optax"]
+
+
+def test_help_that_nobody_reads(monkeypatch, capsys):
+  reader, writer = os.pipe()
+  os.close(reader)
+  monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
+  assert cli.main(["--help"]) == 141
+  assert capsys.readouterr().err == "standard output was closed\n"
+
+
+def test_a_user_without_a_home(monkeypatch):
+  def unknown(_):
+    raise KeyError
+
+  monkeypatch.setattr(pwd, "getpwuid", unknown)
+  for name in ("HOME", "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR"):
+    monkeypatch.delenv(name, raising=False)
+  before = jax.config.jax_compilation_cache_dir
+  devices.enable_cache()
+  assert jax.config.jax_compilation_cache_dir == before
+
+
+def test_ctrl_c_while_a_device_computes(tmp_path):
+  """Python used to crash where it ended before a search did."""
+  words = ["-m", "rebel_jax.evaluate", "liars_dice_1x4f", "--iterations=64"]
+  process = command(*words, folder=tmp_path)
+  for line in process.stderr:
+    if "searches" in line:
+      break
+  time.sleep(0.3)
+  process.send_signal(signal.SIGINT)
+  out, err = process.communicate(timeout=60)
+  assert process.returncode == 130
+  assert out == ""
+  assert err.endswith("\ninterrupted\n")

@@ -108,21 +108,6 @@ def test_float32_is_near_float64_for_64_updates_and_of_its_order_later(name):
   assert 0.25 < single / double < 4
 
 
-@pytest.mark.parametrize(
-  ("game", "value", "num_iterations"),
-  [("kuhn_poker", -1 / 18, 512), ("leduc_poker", -0.0856, 2048), ("rock_paper_scissors", 0, 512)],
-)
-def test_game_values(game, value, num_iterations):
-  tree = games.build_public_tree(games.make(game))
-  solution = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=num_iterations)
-  marginals = solvers.root_marginals(tree, tree.prior)
-  expected = solvers.expected_values(tree, solution.average_policy)
-  assert float((marginals[0] * expected[0]).sum()) == pytest.approx(value, abs=1e-3)
-  for player, sign in ((0, 1), (1, -1)):
-    mean = float((marginals[player] * solution.root_values[player]).sum())
-    assert mean == pytest.approx(sign * value, abs=0.02)
-
-
 @pytest.mark.slow
 def test_liars_dice_2x4f_solves_in_less_than_1_gb():
   """In a process of its own, whose peak memory is asked for at the end, compiling included."""

@@ -228,7 +228,6 @@ def ended(processes):
 
 
 def processes_of(folder):
-  """Returns the number of processes of each command of a run."""
   commands = json.loads((folder / "config.json").read_text())["commands"]
   return [command["environment"]["num_processes"] for command in commands]
 

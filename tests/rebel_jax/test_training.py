@@ -1,21 +1,30 @@
-"""Training: that it learns, and that its examples are right."""
+"""Training: that it learns, that its examples are right, and gradient steps and losses by hand."""
 
 import dataclasses
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
+from optax import contrib
 
 import games
 import solvers
-from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.networks import names
+from rebel_jax.networks.names import OPTIMIZERS
+from rebel_jax.training import targets
 from rebel_jax.training.self_play import Lanes, ServedStage, choose_lanes
 from rebel_jax.training.setup import make_setup
+from rebel_jax.training.targets import ValueExamples as Examples
+from rebel_jax.training.targets import array
+from solvers import tuning
 from solvers.search.subgames import find_subgames, stack_subgames
-from tests.tiny import TINY
+from tests.products import with_rounded_products
+from tests.tiny import TINY, stepped
 
 KUHN = TINY.replace(
   iterations=32,
@@ -30,24 +39,17 @@ SEEDS = range(2)
 LEARNED = 0.1  # measured: 0.40 before training, 0.05 after
 
 
-def exploitability_after(config: Config) -> tuple[float, float]:
-  """Returns the searching agent's exploitability before and after training, mean over seeds."""
-  setup = make_setup(config)
-  evaluator = Evaluator(config, game=setup.game, subgames=setup.subgames)
+def test_self_play_learns_a_game():
+  setup, results = make_setup(KUHN), []
+  evaluator = Evaluator(KUHN, game=setup.game, subgames=setup.subgames)
   measure = functools.partial(evaluator.exploitability, playthroughs=16, iterations=64)
-  trainer, results = setup.trainer, []
   for seed in SEEDS:
-    state = trainer.init(setup.table, seed, setup.mesh)
+    state = setup.trainer.init(setup.table, seed, setup.mesh)
     before = measure(state.params)
-    state, report = trainer.run(setup.table, state, config.num_steps, setup.mesh)
+    state, report = setup.trainer.run(setup.table, state, KUHN.num_steps, setup.mesh)
     assert np.isfinite(report.learned["value"].loss).all()
     results.append((before, measure(state.params)))
   before, after = np.mean(results, axis=0)
-  return before, after
-
-
-def test_self_play_learns_a_game():
-  before, after = exploitability_after(KUHN)
   assert before > 3 * LEARNED
   assert after < LEARNED
 
@@ -140,3 +142,108 @@ def test_lanes_are_chosen_from_the_turn_on_up_to_capacity_and_rows():
   elsewhere = dataclasses.replace(table, row_of=np.where(table.row_of == 0, -1, table.row_of))
   assert served([0, 1, 0, 1, 1], 2, stage=elsewhere) == [1, 3]
   assert served([0, 1, 0, 1, 1], 2, turn=3, stage=elsewhere) == [3, 4]
+
+
+@pytest.mark.parametrize(
+  ("shape", "platform"), [((12, 5), "cpu"), ((5, 12), "gpu"), ((7, 7), "cpu"), ((3, 3), "gpu")]
+)
+def test_muon_is_optaxs(shape, platform, monkeypatch):
+  monkeypatch.setattr(tuning, "platform", lambda: platform)
+  with jax.enable_x64(True):
+    params = {"matrix": jnp.ones(shape), "vector": jnp.ones(3), "still": jnp.ones(shape)}
+    params["other"] = jnp.ones((8, 4))
+    schedule = optax.cosine_decay_schedule(0.1, 6)
+    both = OPTIMIZERS["muon"](schedule), contrib.muon(schedule)
+    steps, moved = [jax.jit(optimizer.update) for optimizer in both], [params, params]
+    states, rng = [optimizer.init(params) for optimizer in both], np.random.default_rng(0)
+    for _ in range(5):
+      gradients = {name: rng.normal(size=x.shape) for name, x in params.items()}
+      gradients["still"] = np.zeros(shape)
+      for i, step in enumerate(steps):
+        updates, states[i] = step(gradients, states[i], moved[i])
+        moved[i] = jax.tree.map(np.add, moved[i], updates)
+    chex.assert_trees_all_close(*moved, rtol=2e-9, atol=0 if platform == "cpu" else 1e-8)
+    fewer = jax.jit(contrib.muon(schedule, ns_steps=4).update)(gradients, states[1], params)[0]
+    assert abs(fewer["matrix"] - updates["matrix"]).max() > 1e-3  # the control
+
+
+def test_muon_where_products_are_rounded(monkeypatch):
+  """As on GPUs: it asks for products that are not; control: the same without."""
+  rng = np.random.default_rng(0)
+  sides = [np.linalg.qr(rng.normal(size=(n, 16)))[0] for n in (16, 40)]
+  gradient = jnp.asarray(sides[0] * np.geomspace(1, 1e-3, 16) @ sides[1].T, jnp.float32)
+  optimizer = OPTIMIZERS["muon"](1.0)
+
+  def error():
+    def step(x):
+      return optimizer.update(x, optimizer.init(x), x)[0]
+
+    exact, rounded = (jax.jit(f)(gradient) for f in (step, with_rounded_products(step)))
+    return jnp.linalg.norm(rounded - exact) / jnp.linalg.norm(exact)
+
+  assert error() < 1e-3
+  monkeypatch.setattr(names, "_product", jnp.matmul)
+  assert error() > 0.1
+
+
+class InUnits:
+  """Stands for a network that measures values in `size`."""
+
+  def __init__(self, size):
+    self.size = size
+
+  def unit(self, features):
+    return self.size
+
+
+@pytest.mark.parametrize(("size", "expected"), [(None, [0.125, 2.5, 0.5]), (2, [1 / 32, 1, 0.125])])
+def test_errors_of_values(size, expected):
+  """Huber's: x^2 / 2 up to 1, |x| - 1/2 beyond."""
+  examples = Examples(*map(jnp.array, ([[0.0]], [[0.0] * 6], [[0.5, 1.0, 1.0]], [[1.0, 1.0, 0.0]])))
+  errors, weights = targets.value_errors(InUnits(size), jnp.array([[1.0, 4.0, 0.0]]), examples)
+  np.testing.assert_allclose(errors[0], expected)
+  np.testing.assert_array_equal(weights[0], [1, 1, 0])
+  with pytest.raises(AssertionError):  # one value a player would be broadcast
+    targets.value_errors(InUnits(size), jnp.ones((1, 1)), examples)
+
+
+def test_errors_of_policies():
+  policies = jnp.array([[[255, 0], [0, 0]]], jnp.uint8)
+  examples = targets.PolicyExamples(*map(jnp.array, ([[0.0]], [[0.0] * 4], [[1, 1]])), policies)
+  predicted = jnp.array([[[0.75, 0.5], [0.25, 0.5]]])
+  errors, weights = targets.policy_errors(None, predicted, examples)
+  np.testing.assert_allclose(errors[0], [2 * 0.25**2, 0.5])
+  np.testing.assert_array_equal(weights, [[1, 0]])
+
+
+def test_examples_that_are_not_valid_do_not_count():
+  (target,) = make_setup(TINY).trainer.targets
+  rng = np.random.default_rng(0)
+  examples = Examples(*(rng.uniform(size=(4, *x.shape)).astype(x.dtype) for x in target.example))
+  examples = examples._replace(mask=np.ones_like(examples.mask))
+  params, loss = jax.jit(target.init)(jax.random.key(1)), jax.jit(target.loss)
+  spoilt = examples.values.copy()
+  spoilt[3] = np.nan
+  found = examples._replace(values=spoilt)
+  expected = float(loss(params, jax.tree.map(lambda x: x[:3], examples)))
+  assert float(loss(params, found, np.arange(4) < 3)) == pytest.approx(expected, rel=1e-6)
+  assert np.isnan(loss(params, found))
+  assert float(loss(params, examples)) != pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+  ("changes", "sentence"),
+  [
+    ({"make_examples": lambda *_: None}, "target='outcome' makes no examples of any search"),
+    ({"example": Examples(*map(array, (10, 6, 3)), array(3, dtype=int))}, "int32"),
+    ({"errors": lambda *_: (np.ones((3, 3)), np.ones(3))}, r"\(3,\)"),
+  ],
+  ids=["none", "dtype", "shape"],
+)
+def test_mistakes_in_a_target_are_found_before_anything_is_learned(changes, sentence, monkeypatch):
+  def make(*arguments):
+    return dataclasses.replace(targets.value_target(*arguments), name="outcome", **changes)
+
+  monkeypatch.setattr(targets, "TARGETS", (*targets.TARGETS, make))
+  with pytest.raises((ValueError, AssertionError), match=sentence):
+    stepped(TINY, 1)

@@ -1,6 +1,7 @@
 """AIVAT: unbiased over all deals and paths of a game, and controls that are not."""
 
 import collections
+import dataclasses
 import functools
 import itertools
 
@@ -11,6 +12,7 @@ import pytest
 import games
 import solvers
 from games.poker.cards import strengths_on
+from solvers import tuning
 from solvers.metrics.aivat import TreeValues, strengths_where
 from tests.brute_force import enumerate_public, next_hands
 from tests.hand_pairs import pairs_on
@@ -187,9 +189,15 @@ def test_control_chance_that_forgets_the_cards_that_are_held(name, kind):
   assert abs(moments(name, (0,), estimator(name, kind, change=change))[0]) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["kuhn", "one deal"])
-def test_values_of_nodes_are_means_over_pairs(name):
-  """Compiled sweeps against sums over tables of pairs."""
+@pytest.mark.parametrize(
+  ("name", "dense"),
+  [("kuhn", 0), ("one deal", 0), pytest.param("one deal", 2**30, marks=pytest.mark.slow)],
+)
+def test_values_of_nodes_are_means_over_pairs(name, dense, monkeypatch):
+  """Compiled sweeps against sums over tables of pairs; showdowns are sorted, or matrices."""
+  few = dataclasses.replace(tuning.ON_CPU, dense=dense, dense_of_few=dense)
+  monkeypatch.setattr(tuning, "ON_CPU", few)
+  jax.clear_caches()
   game, tree, policy, _ = case(name)
   table, parent, kind = pair_values(game, tree, policy), tree.parent, tree.kind
   weights = game.pairs().weight_table(int(game.pair_index(np.asarray(tree.state)[:1])[0]))

@@ -1,4 +1,4 @@
-"""CFR, CFR-AVG and warm starts against the referee that walks over histories, in float64."""
+"""CFR, CFR-AVG, warm starts and best responses against the referee over histories, in float64."""
 
 import dataclasses
 import functools
@@ -13,6 +13,7 @@ import games
 import solvers
 from solvers.algorithms.wrappers import CFRAvg, WarmStarted
 from tests import brute_force, harness
+from tests.trees import possible_of
 
 NUM_UPDATES = 12
 TOLERANCE = 1e-9
@@ -111,7 +112,7 @@ def scene(case, cut=True):
   if cut:
     places = [game.table_of(state) for state in tree.state[tree.leaf_nodes]]
     params = game.leaf_tables[places], tree.pair_weights[tree.leaf_pair_index]
-  beliefs = harness.random_beliefs(rng, harness.root_possible(tree))
+  beliefs = harness.random_beliefs(rng, possible_of(tree)[0])
   referee = brute_force.Referee(game, root, beliefs)
   return tree, brute_force.tree_edges(tree, root), params, beliefs, referee
 
@@ -461,3 +462,66 @@ def test_control_a_mistake_in_the_warm_start_is_seen(x64):
   assert warm_errors(("kuhn", False), StartsAtOne(right))[1] > 1e-3
   fewer = solvers.warm_started(solvers.linear_cfr(), num_iterations=ITERATIONS - 5)
   assert warm_errors(("kuhn", False), fewer).min() > 1e-3
+
+
+# Expected values, best responses and exploitability.
+
+# The rest have trees of the same kinds, and each compiles anew.
+FEW = {"rock_paper_scissors", "leduc_after_a_card", "random_5"}
+
+
+@harness.fast_to_compile
+def measure(tree, policy, beliefs):
+  """Returns expected values, both best responses and exploitability of a policy."""
+  responses = [solvers.best_response(tree, policy, player, beliefs=beliefs) for player in (0, 1)]
+  return (
+    solvers.expected_values(tree, policy, beliefs=beliefs),
+    jnp.stack([response.values for response in responses]),
+    [response.policy for response in responses],
+    solvers.exploitability(tree, policy, beliefs=beliefs),
+  )
+
+
+def scene_of_policy(case, seed, zeros):
+  """Returns referee, tree, its edges, beliefs with zeros, and a policy as a dict and an array."""
+  game, root = harness.make_case(case)
+  tree = games.build_public_tree(game, root=root)
+  rng = np.random.default_rng(seed)
+  beliefs = harness.random_beliefs(rng, possible_of(tree)[0])
+  referee = brute_force.Referee(game, root, beliefs)
+  policy = referee.random(rng, zeros=zeros)
+  edges = brute_force.tree_edges(tree, root)
+  return referee, tree, edges, beliefs, policy, brute_force.to_array(tree, policy, root)
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.4])
+@pytest.mark.parametrize("case", harness.slow(harness.CASES, *(harness.CASES.keys() - FEW)))
+def test_measures_of_random_policies_match_the_referee(case, zeros, x64):
+  referee, tree, edges, beliefs, policy, array = scene_of_policy(case, 1, zeros)
+  values, best, responses, exploitability = measure(tree, array, beliefs)
+  expected = referee.expected_values(policy)
+  np.testing.assert_allclose(values, expected, rtol=0, atol=1e-10)
+  for player in (0, 1):
+    expected_best = np.array(referee.best_response_values(policy, player))
+    np.testing.assert_allclose(best[player], expected_best, rtol=0, atol=1e-10)
+    # The policy that is returned earns those values, and leaves the other's part alone.
+    response = brute_force.from_array(edges, responses[player])
+    earned = referee.root_values(response, player)
+    np.testing.assert_allclose(earned, expected_best, rtol=0, atol=1e-10)
+    theirs = [infoset for infoset in policy if infoset[0] != player]
+    assert brute_force.worst_difference(edges, responses[player], policy, theirs) < 1e-10
+    # A control on the comparison: a mixed policy earns less than the response to it.
+    assert zeros or (expected_best - expected[player]).max() > 1e-3
+  np.testing.assert_allclose(exploitability, referee.exploitability(policy), atol=1e-10)
+  worth = (solvers.root_marginals(tree, beliefs) * values).sum(axis=1)
+  np.testing.assert_allclose(worth, referee.game_value(policy) * np.array([1, -1]), atol=1e-10)
+
+
+def test_the_referees_best_response_is_that_of_linear_programming():
+  """Where the other's policy is kept, a best response is all that is left to solve."""
+  for case in ("kuhn", "random_2"):
+    referee, *_, policy, _ = scene_of_policy(case, 3, 0.2)
+    for player in (0, 1):
+      kept = {i: (1.0, mix) for i, mix in policy.items() if i[0] != player}
+      value = (1 - 2 * player) * referee.equilibrium_value(kept)
+      assert referee.best_response_value(policy, player) == pytest.approx(value, abs=1e-9)

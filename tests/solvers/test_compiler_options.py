@@ -1,8 +1,12 @@
-"""Programs are compiled with options for what they spend their time on; inside a jit without."""
+"""Compilation: options for what programs spend their time on, work ahead of it, and C++."""
 
 import contextlib
+import ctypes
 import gc
+import shutil
+import threading
 import time
+import warnings
 import weakref
 
 import jax
@@ -12,7 +16,7 @@ import pytest
 
 import games
 import solvers
-from solvers import tuning, xla
+from solvers import native, tuning, xla
 from solvers.xla import Programs, Work, work_of_solving
 
 
@@ -89,14 +93,26 @@ def count(request, monkeypatch):
   return request.param
 
 
-def test_items_come_back_in_order_with_their_results(count):
-  def slow_at_first(item):
-    time.sleep(0.02 if item % 4 == 0 else 0.0)
-    return item * item
+def test_items_come_back_in_order_from_the_callers_device_and_precision(count, x64):
+  (cpu,) = jax.devices("cpu")[:1]
 
-  found = list(xla.run_ahead(slow_at_first, range(20), kind=lambda item: 0))
-  assert found == [(i, i * i) for i in range(20)]
-  assert not list(xla.run_ahead(slow_at_first, [], kind=lambda item: 0))
+  def work(item):
+    time.sleep(0.02 if item % 4 == 0 else 0.0)
+    if item == 15:
+      raise ValueError("item 15")
+    return item * item, jnp.ones(item + 1).dtype, tuning.chosen_device()
+
+  with jax.default_device(cpu):
+    found = xla.run_ahead(work, range(20), kind=lambda item: 0)
+    ours = [(i, (i * i, jnp.float64, cpu)) for i in range(15)]
+    assert [next(found) for _ in range(15)] == ours
+    with pytest.raises(ValueError, match="item 15"):
+      next(found)
+    assert not list(xla.run_ahead(work, [], kind=lambda item: 0))
+    seen = set()
+    look = lambda rows: (seen.add(tuning.chosen_device()), rows)[1]  # noqa: E731
+    xla.map_over_cores(look, jnp.zeros(4), most=4, key="default device")
+    assert seen == {cpu}
 
 
 def test_the_first_of_each_kind_is_done_before_the_others_begin(count):
@@ -120,30 +136,51 @@ def test_the_first_of_each_kind_is_done_before_the_others_begin(count):
   assert len(too_early) == 14
 
 
-def test_threads_keep_the_default_device(count):
-  (cpu,) = jax.devices("cpu")[:1]
-  with jax.default_device(cpu):
-    ahead = xla.run_ahead(lambda item: tuning.chosen_device(), range(3), kind=int)
-    assert [device for _, device in ahead] == [cpu] * 3
-    seen = set()
-    look = lambda rows: (seen.add(tuning.chosen_device()), rows)[1]  # noqa: E731
-    xla.map_over_cores(look, jnp.zeros(4), most=4, key="default device")
-    assert seen == {cpu}
+# C++ is compiled once; without it, for any reason, XLA's form is used.
+
+SOURCE = 'extern "C" int seven() { return 7; }'
 
 
-def test_failures_reach_the_caller(count):
-  def fail(item):
-    if item == 3:
-      raise ValueError("item 3")
-    return item
-
-  found = xla.run_ahead(fail, range(9), kind=lambda item: 0)
-  assert [next(found) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
-  with pytest.raises(ValueError, match="item 3"):
-    next(found)
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+  path = tmp_path / "seven.cc"
+  path.write_text(SOURCE)
+  return path
 
 
-def test_threads_keep_the_callers_precision(count, x64):
-  types = [x for _, x in xla.run_ahead(lambda i: jnp.ones(i + 1).dtype, range(4), kind=int)]
-  assert types == [jnp.zeros(1, jax.dtypes.canonicalize_dtype(float)).dtype] * 4
-  assert types[0] == jnp.float64
+WRONG = {
+  "there is no C": {"PATH": "", "CXX": None},
+  "returned non-zero exit status 1": {"CXX": "false"},
+  "Not a directory": lambda source: (source.parent / "cache").write_text(""),
+  "undefined symbol": lambda source: source.write_text("int seven();"),
+}
+
+
+@pytest.mark.parametrize("reason", WRONG)
+def test_what_cannot_be_compiled_is_said_once(source, monkeypatch, reason):
+  """No compiler, one that fails, a folder that takes no files, and a file that is no library."""
+  if callable(WRONG[reason]):
+    WRONG[reason](source)
+  else:
+    for name, value in WRONG[reason].items():
+      monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+  with pytest.warns(UserWarning, match=f"seven.cc is not used.*{reason}"):
+    assert native.target(source, "seven") is None
+  with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    assert native.target(source, "seven") is None
+  if reason == "returned non-zero exit status 1":
+    assert not list(source.parent.glob("cache/**/*.so"))
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a compiler")
+def test_several_compile_at_once(source):
+  path = source.parent / "cache" / "seven.so"
+  threads = [threading.Thread(target=native._compile, args=(source, path)) for _ in range(4)]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join()
+  assert list(path.parent.iterdir()) == [path]
+  assert ctypes.CDLL(str(path)).seven() == 7

@@ -7,7 +7,7 @@ import games
 import solvers
 from solvers import contrib
 from solvers.contrib.continuations.policies import of_players
-from tests.brute_force import Referee, from_array, next_hands, tree_edges
+from tests.brute_force import Referee, from_array, tree_edges
 from tests.harness import make_case
 from tests.trees import children_of, random_policy
 
@@ -31,30 +31,6 @@ def with_moves(tree, often):
   return policy
 
 
-def enumerated(game, tree, policy, root):
-  """Returns for histories and pairs of infostates that exist what player 0 expects of them."""
-  known, found = from_array(tree_edges(tree, root), policy), {}
-  referee = Referee(game, root, tree.prior)
-
-  def value(node, hands):
-    if (node.history, hands) in found:
-      return found[node.history, hands]
-    total = node.payoffs[hands[0]][hands[1]] if node.payoffs else 0.0
-    for action, child in node.children.items():
-      for after, nature in next_hands(node, child, hands):
-        often = 1.0
-        if node.actor in (0, 1):
-          infoset = node.actor, node.history, hands[node.actor]
-          often = known[infoset][action, after[node.actor]]
-        total += nature * often * value(child, after)
-    found[node.history, hands] = total
-    return total
-
-  for hands, _ in referee.pairs:
-    value(referee.root, hands)
-  return found
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_pair_values_are_those_of_enumeration(name, x64):
   game, root = make_case(name) if name != "leduc" else (games.make("leduc_poker"), (1, 1))
@@ -62,12 +38,12 @@ def test_pair_values_are_those_of_enumeration(name, x64):
   policy = random_policy(tree, np.random.default_rng(3))
   values = np.asarray(contrib.pair_values(tree, policy))
   weights, index = np.asarray(game.pair_weights()), game.pair_index(np.asarray(tree.state))
-  expected = enumerated(game, tree, policy, root)
-  histories = {(*root, *tree.history(node)): node for node in range(tree.num_nodes)}
-  errors, sizes = [], []
-  for (history, hands), value in expected.items():
-    node = histories[history]
-    errors.append(values[node][hands] - value * weights[index[node]][hands])
+  places = {(*root, *tree.history(node)): node for node in range(tree.num_nodes)}
+  known, errors, sizes = from_array(tree_edges(tree, root), policy), [], []
+  referee = Referee(game, root, tree.prior)
+  for (history, hands), node in {(x.history, hands): x for x, hands in referee.histories()}.items():
+    value, at = referee.value(known, node, hands, 0), places[history]
+    errors.append(values[at][hands] - value * weights[index[at]][hands])
     sizes.append(abs(value))
   assert np.abs(errors).max() < 1e-10 < 0.1 < np.max(sizes)
   # Control: another policy of one player has other values.

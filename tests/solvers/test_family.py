@@ -47,11 +47,7 @@ RECENT = {
   )
 }
 FICTITIOUS = {name for name in FAMILY if "fictitious" in name}
-GAMES = {
-  "kuhn": ("kuhn_poker", {}),
-  "liars_dice_1x4f": ("liars_dice", {"num_dice": 1, "num_faces": 4}),
-  "leduc": ("leduc_poker", {}),
-}
+GAMES = ("kuhn", "liars_dice_1x4f", "leduc")
 CHECKPOINTS = (16, 64, 256, 1024)
 
 
@@ -224,8 +220,7 @@ def test_stops_weigh_what_averages_do():
 @functools.cache
 def build(game):
   with jax.enable_x64(True):
-    name, parameters = GAMES[game]
-    return games.build_public_tree(games.make(name, **parameters))
+    return games.build_public_tree(harness.make_case(game)[0])
 
 
 @functools.cache
@@ -261,9 +256,7 @@ ORDERS = [  # the first is ahead of the second
 ]
 
 
-@pytest.mark.parametrize(
-  "game", ["kuhn", *(pytest.param(x, marks=pytest.mark.slow) for x in ("liars_dice_1x4f", "leduc"))]
-)
+@pytest.mark.parametrize("game", harness.slow(GAMES, *GAMES[1:]))
 def test_known_orders(game):
   """ReBeL, figures 4 and 5; thesis, section 3.1. After 256 updates and after 1,024."""
   orders = ORDERS

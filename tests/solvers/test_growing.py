@@ -23,8 +23,8 @@ from solvers.growing.states import ask_some
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
 from tests.gt_cfr_referee import Referee
 from tests.harness import slow
-from tests.hidden_moves import Solved
 from tests.sentences import refused
+from tests.solvers.test_hidden_moves import Solved
 from tests.trees import possible_of
 
 AT_ONCE = solvers.cfr_plus(averaging=1.0, alternating=False)

@@ -3,18 +3,22 @@
 import dataclasses
 import functools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import games
 import solvers
 from games import ScotlandYard
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
 from solvers import loop
+from solvers.growing.insertion.problem import inserted_problem
+from solvers.growing.insertion.tree import insert, plant
 from solvers.sweeps import join_levels, make_problem
 from tests import harness
 from tests.brute_force import Referee
-from tests.hidden_moves import Solved
+from tests.trees import possible_of
 
 NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
 CASES = {
@@ -23,6 +27,47 @@ CASES = {
   "two": (NEAR, 2),
   "hexagons": (GLASSES_HEXAGONS, 3),
 }
+
+
+@functools.partial(harness.fast_to_compile, static_argnames=("game", "capacity"))
+def whole_tree(game, state, possible, capacity):
+  """Returns the tree of all that can follow a public state."""
+  tree = plant(game, state, possible, capacity, jnp.zeros(()).dtype)
+
+  def expand(carry):
+    node, tree = carry
+    tree, _ = insert(tree, node, tree.legal[node], game.num_children)
+    return node + 1, tree
+
+  return lax.while_loop(lambda x: x[0] < x[1].count, expand, (jnp.asarray(0), tree))[1]
+
+
+class Solved:
+  """What simultaneous CFR+ finds in a whole tree, and what answers to it are worth."""
+
+  def __init__(self, game, beliefs, updates, *, state=None, possible=None, capacity=200):
+    state = game.initial_state() if state is None else state
+    possible = game.prior() > 0 if possible is None else possible
+    self.tree = whole_tree(game, jnp.asarray(state), jnp.asarray(possible), capacity)
+    assert int(self.tree.lost) == 0
+    found = _solve(game, self.tree, jnp.asarray(beliefs, float), 2 * updates)
+    self.root_values, self.policy, self.best = (np.asarray(x) for x in found)
+
+
+@functools.partial(harness.fast_to_compile, static_argnames="game")
+def _solve(game, tree, beliefs, num_iterations):
+  problem = inserted_problem(tree, beliefs)
+  algorithm = solvers.cfr_plus(averaging=1, alternating=False)
+  nothing = jnp.zeros((tree.capacity, game.num_infostates))
+  end = loop.run(problem, algorithm, lambda query: nothing, num_iterations)
+  average = algorithm.average_policy(problem, end.state)
+  best = []
+  for player in (0, 1):
+    reach = problem.own_reach(average, 1 - player)
+    sweep = problem.values_up(None, reach, nothing, player)
+    best.append((beliefs[player] * sweep.root).sum())
+  values = algorithm.root_values(problem, end.state)
+  return values, tree.by_move(join_levels(average)), jnp.stack(best)
 
 
 @pytest.fixture
@@ -55,22 +100,22 @@ def on_paths(tree, beliefs, updates):
   return algorithm.root_values(problem, state), best
 
 
+def stations(game, moved):
+  """Returns where Mr. X is with each path after so many moves, `[H]`."""
+  names = [game.infostate_name(0, h) for h in range(game.num_infostates)]
+  return np.array([int(name.split("-")[moved]) - 1 for name in names])
+
+
 def on_referee(paths, solved, referee):
   """Returns a policy on stations as the referee's on paths."""
-  walks = [paths.infostate_name(0, h).split("-") for h in range(paths.num_infostates)]
   tree, policy = solved.tree, {}
   child, leads_to, by_action = (np.asarray(x) for x in (tree.child, tree.leads_to, tree.by_action))
   for (player, history, held), moves in referee.infosets.items():
     n = functools.reduce(lambda n, action: child[n, action], history, 0)
     policy[player, history, held] = row = {}
+    at = stations(paths, tree.state[n, 0])[held] if player == 0 else 0
     for action, after in moves:
-      at, to = 0, 0
-      if player == 0:
-        moved = int(tree.state[n, 0])
-        at, to = (
-          int(walks[held][moved]) - 1,
-          int(walks[after][int(tree.state[child[n, action], 0])]) - 1,
-        )
+      to = stations(paths, tree.state[child[n, action], 0])[after] if player == 0 else 0
       (m,) = np.flatnonzero((leads_to[n, :, at] == to) & (by_action[n, :, at] == action))
       row[action, after] = solved.policy[n, m, at]
   return policy
@@ -102,10 +147,8 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   game = games.make("scotland_yard", map_name=NEAR, rounds=3, remembers=False)
   _, tree = path_game(NEAR, 3, root)
   moved = int(tree.state[0, 0])
-  ends = np.array(
-    [int(paths.infostate_name(0, h).split("-")[moved]) - 1 for h in range(paths.num_infostates)]
-  )
-  there = harness.root_possible(tree)
+  ends = stations(paths, moved)
+  there = possible_of(tree)[0]
   assert np.unique(ends[there[0]], return_counts=True)[1].max() == 4  # paths that meet
   rng = np.random.default_rng(1)
   beliefs = rng.exponential(size=there.shape) * there

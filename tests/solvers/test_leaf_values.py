@@ -1,4 +1,4 @@
-"""Exact leaf values, and depth-limited solving with them (ReBeL, section 5.1)."""
+"""Exact leaf values, depth-limited solving with them (ReBeL, section 5.1), slopes of PBS values."""
 
 import jax
 import jax.numpy as jnp
@@ -10,29 +10,26 @@ import solvers
 from benchmarks.studies import family_parts
 from solvers.leaf_values import LeafQuery
 from tests import harness
+from tests.trees import possible_of
 
-# Game, parameters, depth, and the exploitability that 256 iterations must reach.
+# A depth, and the exploitability that 256 iterations must reach.
 CASES = {
-  "kuhn": ("kuhn_poker", {}, 2, 0.01),
-  "rock_paper_scissors": ("rock_paper_scissors", {}, 1, 0.04),
-  "liars_dice_1x3f": ("liars_dice", {"num_dice": 1, "num_faces": 3}, 2, 0.005),
-  "leduc": ("leduc_poker", {}, 5, 0.15),
+  "kuhn": (2, 0.01),
+  "rock_paper_scissors": (1, 0.04),
+  "liars_dice_1x3f": (2, 0.005),
+  "leduc": (5, 0.15),
 }
 
 
 def make(case):
-  name, parameters, depth, _ = CASES[case]
-  game = games.make(name, **parameters)
-  return game, games.build_public_tree(game, depth=depth)
+  game, _ = harness.make_case(case)
+  return game, games.build_public_tree(game, depth=CASES[case][0])
 
 
 def random_query(tree, player=0, seed=0, **others):
   """Returns a query at random beliefs over what is possible at each leaf, zeros among them."""
   rng = np.random.default_rng(seed)
-  shape = (tree.num_leaves, 2, tree.num_infostates)
-  possible = np.ones(shape, bool)
-  if tree.possible is not None:
-    possible = np.asarray(tree.possible)[tree.leaf_nodes]
+  possible = possible_of(tree)[tree.leaf_nodes]
   beliefs = np.stack([harness.random_beliefs(rng, p) for p in possible])
   return LeafQuery(tree.leaf_features[player], player, jnp.asarray(beliefs), **others)
 
@@ -40,9 +37,9 @@ def random_query(tree, player=0, seed=0, **others):
 @pytest.mark.parametrize("case", harness.slow(CASES, "liars_dice_1x3f", "leduc"))
 def test_the_average_whole_policy_approaches_an_equilibrium(case):
   """CFR-D: what its iterations play, top and subgames together, averages to an equilibrium."""
-  name, parameters, depth, bound = CASES[case]
+  depth, bound = CASES[case]
   points = family_parts.measure_top(
-    games.make(name, **parameters),
+    harness.make_case(case)[0],
     depth=depth,
     algorithm=solvers.linear_cfr(),
     checkpoints=(16, 256),
@@ -97,3 +94,30 @@ def test_traced_trees_are_refused():
   below = jax.jit(lambda beliefs: solvers.solve(tree, beliefs=beliefs, **settings).root_values)
   plain = solvers.solve(tree, **settings).root_values
   np.testing.assert_allclose(below(jnp.asarray(tree.prior)), plain, atol=1e-6)
+
+
+def mass(tree, beliefs, player):
+  """Returns the other's mass that is compatible with each infostate, from the pairs' weights."""
+  weights = np.asarray(tree.pair_weights[tree.root_pair_index])
+  return weights @ beliefs[1] if player == 0 else beliefs[0] @ weights
+
+
+@pytest.mark.parametrize(("name", "player"), [("kuhn", 1), ("liars_dice_1x3f", 0)])
+def test_slopes_of_a_pbs_value_are_infostate_values(name, player, x64):
+  """Of a fixed policy it is linear in beliefs; control: hands that block are not weighed."""
+  tree = games.build_public_tree(harness.make_case(name)[0])
+  beliefs = harness.random_beliefs(np.random.default_rng(2), possible_of(tree)[0])
+  policy = np.asarray(
+    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=20).average_policy
+  )
+
+  def value(beliefs):
+    worth = solvers.expected_values(tree, policy, beliefs=beliefs)
+    return (solvers.root_marginals(tree, beliefs)[player] * worth[player]).sum()
+
+  found = solvers.contrib.infostate_values(tree, value, beliefs, player=player)
+  expected = solvers.expected_values(tree, policy, beliefs=beliefs)[player]
+  np.testing.assert_allclose(found, expected, atol=1e-12)
+  assert np.ptp(expected) > 0.1  # they are not all the value of the PBS
+  unweighed = np.asarray(found) * mass(tree, beliefs, player)
+  assert (np.abs(unweighed - expected).max() > 0.05) == (name == "kuhn")

@@ -1,6 +1,8 @@
 """Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
 
 import dataclasses
+import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, Betting, Deck, Holdem
+from games.poker import BetSizes, RiverEndgame, TurnEndgame, evaluate
 from games.poker.lines import boards, expand_policy, make_lines, round_up, shape_of, share_shapes
 from games.poker.lines.boards import find_alike, suit_permutations
 from games.poker.lines.rounding import bucket
@@ -22,23 +24,17 @@ from solvers.sweeps.lines.problem import largest_table
 from solvers.sweeps.problem import Lock
 from solvers.xla import Programs
 from tests import harness
-from tests.hand_pairs import pairs_on
+from tests.hand_pairs import pairs_on, small_spot
 from tests.sentences import sentence_of
 from tests.tiny import python
 
-ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 ALIKE = ("AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7")
 CARDS = ("AA,KQ,99,JT:0.4", "TT,AJ,QJ:0.7,KT")
 APART = ("AA,KQ,J9s:0.3,99,KcQc:0.5", "TT,AJ,K9s,QJo:0.7")
 
 
-def make(board, ranges):
-  """Returns a game of the ranges' hands; suits without cards on the board may be alike."""
-  deck = Deck(ranks="9TJQKA")
-  cards = deck.parse(board)
-  rules = Betting((60, 60), (10, 10), 2)
-  whole = Holdem(deck=deck, board=cards, deals=(1,) * (5 - len(cards)), rules=rules, bets=ONE_BET)
-  return whole.only(whole.beliefs(ranges))
+# Suits without cards on the board may be alike.
+make = functools.partial(small_spot, ranks="9TJQKA", suits="shdc")
 
 
 def solve(game, iterations):
@@ -136,19 +132,15 @@ def test_fictitious_play_takes_lines():
 @pytest.fixture(scope="module")
 def flop():
   """Three rounds of betting with few cards, the last round a few boards at a time."""
-  deck = Deck(ranks="TJQKA", suits="shd")
-  rules = Betting((60, 60), (10, 10), 2)
-  board = deck.parse("TsJsKs")
-  whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
-  game = whole.only(whole.beliefs(("AA,KQ", "TT,AJ:0.5,QTs")))
+  game = small_spot("TsJsKs", ("AA,KQ", "TT,AJ:0.5,QTs"))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
-    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=900))
+    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=800))
     found = game, *solve(game, 4)
     problem = parts.make_parted_problem(make_lines(game)[0])
-  boards = [(part.boards, part.showdowns[0].shape[:2]) for part in problem.parts]
+  boards = [(part.boards, part.num_chunks, part.group.boards) for part in problem.parts]
   assert len(boards) > 1  # some boards leave suits alike
-  assert any(number < chunks * size for number, (chunks, size) in boards)  # filled up
-  assert any(size > 1 for _, (_, size) in boards)
+  assert any(number < chunks * size for number, chunks, size in boards)  # filled up
+  assert any(size > 1 for _, _, size in boards)
   return found
 
 
@@ -265,11 +257,7 @@ def test_a_wrong_scale_would_be_found(packing, monkeypatch):
 @pytest.fixture(scope="module")
 def rivers():
   """Rivers of all hands equally often, on which hands are alike, and what was found at once."""
-  made = []
-  for board in ("TsJh9hAs9d", "TdJd9dQsKs", "TsTh9s9hQd"):
-    deck = Deck(ranks="9TJQKA")
-    rules = Betting((60, 60), (10, 10), 2)
-    made.append(Holdem(deck=deck, board=deck.parse(board), rules=rules, bets=ONE_BET))
+  made = [make(board) for board in ("TsJh9hAs9d", "TdJd9dQsKs", "TsTh9s9hQd")]
   with jax.enable_x64(True):
     lines = [make_lines(game) for game in made]
     rounded = [round_up(x, lambda n: 120) for x, _ in lines]
@@ -495,3 +483,58 @@ def test_rivers_of_a_spot_share_shapes():
       # Its own columns stay in front (`rebel_jax.spots.study`).
       assert all((x == np.arange(len(x))).all() for x in columns)
   assert [len(found) for found in shapes] == [15, 12, 2]  # as they are, with four digits, coarse
+
+
+# Cards that may change places, against all exchanges that leave every strength alone.
+
+ONE_RAISE = BetSizes((((1.0,),),), all_in=False, max_raises=1)
+RANKS = "9TJQKA"
+SYMMETRIES = {
+  "three suits": lambda: TurnEndgame("9sThKdAs", ranks=RANKS, suits="shd", bets=ONE_RAISE),
+  "four suits": lambda: TurnEndgame("TsJhQdAs", ranks="TJQKA", bets=ONE_RAISE),
+  "a pair on the board": lambda: TurnEndgame("9s9hKdAs", ranks=RANKS, suits="shd", bets=ONE_RAISE),
+  "two suits alive": lambda: TurnEndgame("TsJhQsAh", ranks="TJQKA", bets=ONE_RAISE),
+  "nothing to merge": lambda: TurnEndgame("9sThKsAh", ranks=RANKS, suits="sh", bets=ONE_RAISE),
+  "one suit on the board": lambda: TurnEndgame(
+    "9sTsKsAs", ranks=RANKS, suits="shd", bets=ONE_RAISE
+  ),
+  "river": lambda: RiverEndgame("9sThKdAsJs", ranks=RANKS, suits="shdc", bets=ONE_RAISE),
+}
+
+
+def orbits(game):
+  """Returns the orbits of hands under exchanges of two cards that leave all strengths alone."""
+  live = [card for card in range(game.deck.num_cards) if card not in game.board]
+  seen = np.array(list(itertools.combinations(live, 2 + sum(game.deals))))
+  seen = np.concatenate([np.tile(game.board, (len(seen), 1)), seen], axis=1)
+  strength = evaluate(game.deck, seen)
+  orbit = {hand: {hand} for hand in itertools.combinations(live, 2)}
+  for a, b in itertools.combinations(live, 2):
+    exchange = np.arange(game.deck.num_cards)
+    exchange[[a, b]] = b, a
+    if (evaluate(game.deck, exchange[seen]) != strength).any():
+      continue
+    for hand in orbit:
+      joined = orbit[hand] | orbit[tuple(sorted(exchange[list(hand)].tolist()))]
+      for member in joined:
+        orbit[member] = joined
+  return {frozenset(found) for found in orbit.values()}
+
+
+def classes(game):
+  found = boards.alike_hands(game, game.prior(), boards.card_groups(game))
+  hands = [tuple(hand) for hand in game.hole_cards.tolist()]
+  return {frozenset(hands[h] for h in np.flatnonzero(found == c)) for c in set(found.tolist())}
+
+
+@pytest.mark.parametrize("name", SYMMETRIES)
+def test_classes_are_the_orbits_of_hands(name):
+  game = SYMMETRIES[name]()
+  assert classes(game) == orbits(game)
+  assert (len(classes(game)) < len(game.hole_cards)) == (name != "nothing to merge")
+
+
+def test_merging_a_suit_of_a_flush_is_found_out(monkeypatch):
+  game = SYMMETRIES["river"]()
+  monkeypatch.setattr(boards, "dead_suits", lambda deck, *_: np.ones(len(deck.suits), bool))
+  assert classes(game) != orbits(game)

@@ -1,23 +1,24 @@
-"""Folds and showdowns between hands that block each other, against sums over all pairs."""
+"""Poker: showdowns against sums over pairs, a rake against enumeration, OpenSpiel, closed forms."""
 
-import dataclasses
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pyspiel
 import pytest
+from open_spiel.python import policy as spiel_policy
+from open_spiel.python.algorithms import exploitability as spiel_exploitability
 
 import games
 import solvers
 from games.pairs import compatible_mass
-from games.poker import Deck
+from games.poker import CALL, FIRST_BET, FOLD, BetSizes, Deck, betting, in_units
 from games.poker.cards import strengths_on
-from solvers import tuning
-from solvers.sweeps import join_levels, make_problem, showdowns, split_levels
-from tests import harness
-from tests.hand_pairs import pairs_on
-from tests.trees import random_policy, without_hands
+from games.poker.lines import Follower, make_lines
+from solvers.sweeps import showdowns
+from tests.hand_pairs import pairs_on, small_spot
 
 DECK = Deck()
 BOARDS = ["3s7hTdKs2c", "2s2h2d2c3s", "AsKsQsJsTs", "4s8hTc9h2s"]  # the third always splits
@@ -91,51 +92,6 @@ def test_forgetting_blockers_is_found_out(case):
 GAME = {"ranks": "JQKA", "suits": "shd", "stack": 250, "bets": (1.0,)}
 
 
-@harness.fast_to_compile
-def both_sweeps(tree, beliefs, policy):
-  tree = jax.tree.map(jnp.asarray, tree)
-  problem = make_problem(tree, beliefs)
-  by_level = split_levels(tree, policy)
-  reach = problem.both_reach(by_level)
-  sweeps = [problem.values_up(by_level, reach[1 - player], None, player) for player in (0, 1)]
-  return [(join_levels(sweep.nodes), sweep.root) for sweep in sweeps]
-
-
-def root_and_node_values(tree, beliefs, policy):
-  """Returns for both players counterfactual values `[N, H]` under `policy`, and the root's."""
-  with jax.enable_x64(True):
-    both_sweeps.clear_cache()  # the form of showdowns is no argument
-    return jax.tree.map(np.asarray, both_sweeps(tree, jnp.asarray(beliefs), policy))
-
-
-@pytest.fixture(scope="module")
-def small_case():
-  with jax.enable_x64(True):
-    game = games.make("small_holdem", **GAME)
-    trees = games.build_public_tree(game), games.build_public_tree(without_hands(game))
-    rng = np.random.default_rng(3)
-    beliefs = rng.exponential(size=(2, game.num_infostates))
-    beliefs /= beliefs.sum(axis=1, keepdims=True)
-  return trees, beliefs, random_policy(trees[0], rng)
-
-
-@pytest.mark.parametrize("entries", harness.slow([0, 2**30], 2**30), ids=["sorted", "dense"])
-def test_a_tree_of_hands_has_the_values_of_tables_of_pairs(small_case, entries, monkeypatch):
-  most = dataclasses.replace(tuning.ON_CPU, dense=entries, dense_of_few=entries)
-  monkeypatch.setattr(tuning, "ON_CPU", most)
-  (tree, dense), beliefs, policy = small_case
-  assert tree.payoffs.size == 1
-  assert dense.payoffs.shape[1:] == (66, 66)
-  pairs = zip(
-    root_and_node_values(tree, beliefs, policy), root_and_node_values(dense, beliefs, policy)
-  )
-  # Below a card the hands that hold it are not played; their values there mean nothing.
-  possible = np.asarray(dense.possible)
-  for player, ((ours, ours_root), (theirs, theirs_root)) in enumerate(pairs):
-    np.testing.assert_allclose(ours * possible[:, player], theirs, atol=1e-10)
-    np.testing.assert_allclose(ours_root, theirs_root, atol=1e-10)
-
-
 def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
   game = games.make("small_holdem", **GAME)
   tree = games.build_public_tree(game, root=(1, 1, game.burn, game.first_deal))
@@ -145,3 +101,178 @@ def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
   beliefs[0, blocked] = 1
   with pytest.raises(ValueError, match=f"player 0's infostate {blocked} weight, which the rules"):
     solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs)
+
+
+def universal_poker(stack):
+  return pyspiel.load_game(
+    "universal_poker(betting=nolimit,numPlayers=2,numRounds=2,blind=100 100,firstPlayer=1 1,"
+    "numSuits=2,numRanks=3,numHoleCards=2,numBoardCards=0 1,"
+    f"stack={stack} {stack},bettingAbstraction=fcpa)"
+  )
+
+
+def taste(action, cards):
+  """How much a player likes a move, by its hand: any policy will do that is the same in both."""
+  return 1.0 + (7 * sum(cards) + 3 * action + max(cards) * action) % 5
+
+
+class TastePolicy(spiel_policy.Policy):
+  def __init__(self, game):
+    super().__init__(game, [0, 1])
+
+  def action_probabilities(self, state, player_id=None):
+    player = state.current_player()
+    cards = state.history()[2 * player : 2 * player + 2]
+    likes = {action: taste(action, cards) for action in state.legal_actions()}
+    return {action: like / sum(likes.values()) for action, like in likes.items()}
+
+
+def taste_on_tree(game, tree):
+  policy = np.ones((tree.num_nodes, tree.num_infostates))
+  hands = game.hole_cards.tolist()
+  for node in np.flatnonzero(tree.kind <= games.PLAYER_1):
+    children = np.flatnonzero(tree.parent == node)
+    rows = np.array([[taste(int(tree.action[c]), hand) for hand in hands] for c in children])
+    policy[children] = rows / rows.sum(axis=0)
+  return policy
+
+
+def test_exploitability_of_any_policy_is_open_spiels():
+  game = games.make("small_holdem", ranks="234", suits="sh", stack=500, bets=(1.0,))
+  tree = games.build_public_tree(game)
+  ours = float(solvers.exploitability(tree, taste_on_tree(game, tree)))
+  theirs = universal_poker(500)
+  value = spiel_exploitability.exploitability(theirs, TastePolicy(theirs))
+  assert value > 10
+  np.testing.assert_allclose(ours, value, rtol=1e-5)
+  # The same policy in a game of another stack is another number: the comparison can fail.
+  other = universal_poker(450)
+  assert abs(spiel_exploitability.exploitability(other, TastePolicy(other)) - value) > 0.1
+
+
+def polar_case(fraction):
+  """Nuts or nothing against one hand that beats nothing only; none of the cards overlap."""
+  bets = BetSizes((((fraction,), ()),), all_in=False, max_raises=1)
+  board = dict(board="AsKhQd9c9s", ranks="9TJQKA", pot=1_000)
+  game = games.make("river_endgame_holdem", bets=bets, **board)
+  strength = game.strengths()[0]
+  hands = [set(hand) for hand in game.hole_cards.tolist()]
+  order = np.argsort(strength, kind="stable")
+  catcher = int(order[len(order) // 2])
+  others = [h for h in order if not hands[h] & hands[catcher]]
+  beliefs = np.zeros((2, game.num_infostates))
+  air, nuts = others[:3], others[-3:]
+  assert strength[air].max() < strength[catcher] < strength[nuts].min()
+  beliefs[0, air] = beliefs[0, nuts] = 1 / 6
+  beliefs[1, catcher] = 1
+  return game, beliefs, air, nuts, catcher
+
+
+@pytest.mark.parametrize("fraction", [0.5, 2.0])
+def test_polar_range_against_bluff_catcher(fraction):
+  """Bluffs are bet / (pot + 2 bet) of the bets; pot / (pot + bet) of the bets are called."""
+  game, beliefs, air, nuts, catcher = polar_case(fraction)
+  tree = games.build_public_tree(game)
+  solution = solvers.solve(
+    tree, algorithm=solvers.linear_cfr(), num_iterations=4_000, beliefs=beliefs
+  )
+  policy = np.asarray(solution.average_policy)
+  history = {tree.history(node): node for node in range(tree.num_nodes)}
+  bet, call = history[(FIRST_BET,)], history[(FIRST_BET, CALL)]
+  bluffs, value_bets = policy[bet, air].sum(), policy[bet, nuts].sum()
+  assert value_bets > 2.99
+  assert bluffs / (bluffs + value_bets) == pytest.approx(fraction / (1 + 2 * fraction), abs=0.01)
+  assert policy[call, catcher] == pytest.approx(1 / (1 + fraction), abs=0.01)
+  # The polar player wins the pot as often as it bets, half of which it put in itself.
+  bets = (bluffs + value_bets) / 6
+  expected = bets * 500 - (1 - bets) * 500
+  assert (beliefs[0] * np.asarray(solution.root_values[0])).sum() == pytest.approx(expected, abs=5)
+  units = in_units(game, solvers.exploitability(tree, policy, beliefs=beliefs))
+  assert 0 <= units.pot < 0.002
+  # Folding always is exploited: by a bet of every hand that cannot win the pot otherwise.
+  folding = policy.copy()
+  folding[history[(FIRST_BET, FOLD)]], folding[call] = 1.0, 0.0
+  worse = in_units(game, solvers.exploitability(tree, folding, beliefs=beliefs))
+  assert worse.pot > 0.05
+
+
+RAKE, CAP = 0.1, 3  # the cap is 15 chips of the pot of 20, less than that of 60
+
+
+def raked(board, rake=RAKE):
+  return small_spot(board, ("AA,KQs,JTs", "TT,AJs:0.5,KK"), rake=rake, rake_cap=CAP)
+
+
+def won(game, state, player):
+  """Returns what `player` wins with each hand from each of the other's: `[H, H]`."""
+  paid = state[[betting.PAID_0, betting.PAID_1]].min()
+  pot = 2 * paid - min(RAKE * 2 * paid, CAP)
+  board, folded = game.on_board(state[None])[0], game.rules.at(state).folded
+  meet, wins = pairs_on(game.deck, game.hole_cards, board[board >= 0])
+  share = (wins + 1) / 2 if folded is None else float(folded != player)
+  return (pot * share - paid) * meet
+
+
+class Enumerated:
+  """Values by enumeration of every deal and line under a policy."""
+
+  def __init__(self, game, lines, columns, policy):
+    self.game, self.policy = game, policy
+    self.follower = Follower(lines, columns)
+
+  def row(self, place, child, player):
+    columns = self.follower.columns(place, player)
+    row = np.asarray(self.policy[child.level])[child.row]
+    return np.where(columns < 0, 0, row[np.maximum(columns, 0)])
+
+  def values(self, history, place, reach, player, best):
+    """Returns a player's counterfactual values of hands, the other's `reach` given."""
+    game = self.game
+    state = game.state_after(history)
+    actor = int(game.actor(state[None])[0])
+    if actor == games.TERMINAL:
+      return won(game, state, player) @ reach
+    moves = np.flatnonzero(game.legal_actions(state[None])[0]).tolist()
+    found = []
+    for move in moves:
+      child, below = self.follower.step(place, move), reach
+      if actor == 1 - player:
+        below = reach * self.row(place, child, actor)
+      if actor == games.CHANCE and move >= game.first_deal:
+        card = move - game.first_deal
+        live = ~(game.hole_cards == card).any(axis=1)
+        shown = (game.on_board(state[None])[0] >= 0).sum()
+        below = reach * live / (game.deck.num_cards - shown - 4)
+        found.append(self.values((*history, move), child, below, player, best) * live)
+        continue
+      found.append(self.values((*history, move), child, below, player, best))
+    if actor != player:
+      return np.sum(found, axis=0)
+    if best:
+      return np.max(found, axis=0)
+    rows = [self.row(place, self.follower.step(place, move), player) for move in moves]
+    return np.sum([x * y for x, y in zip(rows, found)], axis=0)
+
+  def gap(self):
+    """Returns the mean of what both players would gain by best responses."""
+    beliefs, total = self.game.prior(), 0.0
+    meet, _ = pairs_on(self.game.deck, self.game.hole_cards, self.game.board)
+    pairs = beliefs[0] @ meet @ beliefs[1]
+    for p, best in itertools.product((0, 1), (True, False)):
+      values = self.values((), self.follower.start(), beliefs[1 - p], p, best)
+      total += (1 if best else -1) * (beliefs[p] @ values) / pairs
+    return total / 2
+
+
+@pytest.mark.parametrize("board", ["TsJhQsKhAd", pytest.param("TsJhQsKh", marks=pytest.mark.slow)])
+def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board):
+  game = raked(board)
+  with jax.enable_x64(True):
+    lines, columns = make_lines(game)
+    settings = {"algorithm": solvers.linear_cfr(), "target": 0, "num_iterations": 10}
+    solved = solvers.solve(lines, **settings)
+    exact = Enumerated(game, lines, columns, solved.average_policy).gap()
+    assert solved.exploitability == pytest.approx(exact, abs=1e-9)
+    lines, _ = make_lines(raked(board, rake=0.0))
+    without = solvers.solve(lines, **settings)
+    assert abs(without.exploitability - exact) > 1e-3

@@ -10,6 +10,7 @@ import games
 from solvers.contrib.substitute_start import substitute_values
 from solvers.sweeps import join_levels, make_problem
 from tests import harness
+from tests.trees import possible_of
 
 
 def averages_of(matrix, iterations):
@@ -114,7 +115,7 @@ def test_theorem_6(name, x64):
       paid, there = (
         (paid, reach[n, player] >= 0) if player == 0 else (paid.T, reach[n, player].T >= 0)
       )
-      alive = np.ones((2, hands), bool) if tree.possible is None else np.asarray(tree.possible[n])
+      alive = possible_of(tree)[n]
       there = there & ~np.eye(hands, dtype=bool) & alive[player][:, None] & alive[1 - player][None]
       high[n] = np.where(there, paid, -np.inf).max(axis=1)
       low[n] = np.where(there, paid, np.inf).min(axis=1)
