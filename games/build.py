@@ -176,15 +176,12 @@ def _build(
     kind=game.actor(first),
     probability=np.ones(1),
     possible=possible[None],
-    infostate_parent=np.broadcast_to(np.arange(h), (1, 2, h)),
+    infostate_parent=np.broadcast_to(np.arange(h, dtype=np.int32), (1, 2, h)),
     dealt=game.dealt_cards(first, nothing),
   )
   levels = [root]
-  while depth is None or len(levels) <= depth:
-    children = _expand(game, levels[-1], at_limit=len(levels) == depth, stage=stage)
-    if children is None:
-      break
-    levels.append(children)
+  while (depth is None or len(levels) <= depth) and (levels[-1].kind <= CHANCE).any():
+    levels.append(_expand(game, levels[-1], at_limit=len(levels) == depth, stage=stage))
   return _assemble(game, pairs, levels, prior)
 
 
@@ -200,11 +197,9 @@ def _limit(game: Game, state: np.ndarray, depth: Any) -> tuple[int | None, int |
   return whole, None
 
 
-def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> _Nodes | None:
-  """Returns the level below, sorted, or None; nodes at the limit or of another stage are leaves."""
+def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> _Nodes:
+  """Returns the level below, sorted; nodes at the limit or of another stage are leaves."""
   inner = np.flatnonzero(above.kind <= CHANCE)
-  if inner.size == 0:
-    return None
   # Transposing makes the order action-major.
   action, parent = np.nonzero(game.legal_actions(above.state[inner]).T)
   parent = inner[parent]
@@ -217,7 +212,7 @@ def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> 
   if infostate_parent is not None:
     possible = np.take_along_axis(possible, np.maximum(infostate_parent, 0), axis=2)
     possible &= infostate_parent >= 0
-    infostate_parent = np.maximum(infostate_parent, 0)
+    infostate_parent = np.maximum(infostate_parent, 0).astype(np.int32)
   probability = np.ones(len(action))
   by_chance = above.kind[parent] == CHANCE
   if by_chance.any():
@@ -235,9 +230,8 @@ def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> 
 def find_runs(parents: np.ndarray) -> tuple[tuple[int, int], ...]:
   """Splits `parents` `[n]` into maximal runs of consecutive integers, as (start, stop)."""
   breaks = np.flatnonzero(np.diff(parents) != 1) + 1
-  starts = np.concatenate([[0], breaks]).astype(int)
-  stops = np.concatenate([breaks, [len(parents)]]).astype(int)
-  return tuple((int(parents[a]), int(parents[b - 1]) + 1) for a, b in zip(starts, stops))
+  cuts = itertools.pairwise([0, *breaks.tolist(), len(parents)])
+  return tuple((int(parents[a]), int(parents[b - 1]) + 1) for a, b in cuts)
 
 
 def level_shape(group: np.ndarray, parents: np.ndarray, actors: np.ndarray) -> Level:
@@ -270,18 +264,10 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
   actors = [[], *(above.kind[nodes.parent] for above, nodes in itertools.pairwise(levels))]
   shapes = [level_shape(group_of(n.kind), n.parent, np.array(x)) for n, x in zip(levels, actors)]
   structure = TreeStructure(tuple(shapes))
-  offsets = structure.offsets
-  state = np.concatenate([nodes.state for nodes in levels])
-  kind = np.concatenate([nodes.kind for nodes in levels])
-  possible = np.concatenate([nodes.possible for nodes in levels])
-  probability = np.concatenate([nodes.probability for nodes in levels])
-  parent = [np.array([-1])]
-  parent += [nodes.parent + offsets[i] for i, nodes in enumerate(levels[1:])]
-  infostate_parent = None
-  if all(nodes.infostate_parent is not None for nodes in levels):
-    infostate_parent = np.concatenate([nodes.infostate_parent for nodes in levels])
-    infostate_parent = infostate_parent.astype(np.int32)
-
+  if levels[-1].infostate_parent is None:
+    levels = [nodes._replace(infostate_parent=None) for nodes in levels]
+  nodes = jax.tree.map(lambda *rows: np.concatenate(rows), *levels)
+  state, kind = nodes.state, nodes.kind
   if (state != state.astype(np.int32)).any():
     raise ValueError(
       f"{game.name}'s public states hold numbers up to {np.abs(state).max()}; they must fit into "
@@ -294,20 +280,20 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
   )
   small = game.hands() is None and game.num_infostates <= LARGE_TABLE
   structure = add_payoff_runs(structure, payoff_index, gathered=small)
-  if infostate_parent is not None:
-    structure = note_changes(structure, infostate_parent, possible)
+  if nodes.infostate_parent is not None:
+    structure = note_changes(structure, nodes.infostate_parent, nodes.possible)
   players = (0, 1)
   tree = PublicTree(
-    parent=np.concatenate(parent).astype(np.int32),
-    action=np.concatenate([nodes.action for nodes in levels]).astype(np.int32),
+    parent=structure.parents.astype(np.int32),
+    action=nodes.action.astype(np.int32),
     kind=kind.astype(np.int8),
     state=state.astype(np.int32),
     leaf_nodes=leaves.astype(np.int32),
     terminal_nodes=terminals.astype(np.int32),
     prior=prior,
-    possible=None if possible.all() else possible,
-    chance_probability=None if (probability == 1).all() else probability,
-    infostate_parent=infostate_parent,
+    possible=None if nodes.possible.all() else nodes.possible,
+    chance_probability=None if (nodes.probability == 1).all() else nodes.probability,
+    infostate_parent=nodes.infostate_parent,
     root_pair_index=game.pair_index(state[:1])[0].astype(np.int32),
     leaf_pair_index=game.pair_index(state[leaves]).astype(np.int32),
     payoff_index=payoff_index.astype(np.int32),
@@ -318,7 +304,7 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
     structure=structure,
     depth_limited=leaves.size > 0,
     origin=origin_of(game, pairs),
-    **kept.columns(np.concatenate([nodes.dealt for nodes in levels])),
+    **kept.columns(nodes.dealt),
   )
   return tree.astype(jax.dtypes.canonicalize_dtype(float))
 
@@ -385,9 +371,8 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
       raise ValueError(f"trees of different games cannot be stacked: {name} sizes {sizes}")
   structure, places = _common_structure(trees)
   columns: dict[str, Any] = {}
-  for name in (field.name for field in dataclasses.fields(PublicTree)):
-    if name in _JOINED:
-      continue
+  names = [field.name for field in dataclasses.fields(PublicTree)]
+  for name in (x for x in names if x not in _JOINED):
     values = [getattr(tree, name) for tree in trees]
     columns[name] = None
     if any(value is not None for value in values):
@@ -455,13 +440,13 @@ def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[
     for i, tree in enumerate(trees):
       if depth > tree.structure.depth:
         continue
-      start, stop = tree.structure.offsets[depth : depth + 2]
-      local = tree.structure.levels[depth].parents
-      first_above = tree.structure.offsets[depth - 1]
-      kind, action = np.asarray(tree.kind[start:stop]), np.asarray(tree.action[start:stop])
-      keys.append(np.stack([group_of(kind), action, above[i][local]], axis=1))
+      first, start, stop = tree.structure.offsets[depth - 1 : depth + 2]
+      parent = tree.structure.parents[start:stop]
+      kind = np.asarray(tree.kind)
+      columns = group_of(kind[start:stop]), tree.action[start:stop], above[i][parent - first]
+      keys.append(np.stack(columns, axis=1))
       owners.append(i)
-      parent_kinds.append(np.asarray(tree.kind)[first_above + local])
+      parent_kinds.append(kind[parent])
     # Sorted by group, then action, then parent: the order that trees are built in.
     union, inverse = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     place_of = np.split(inverse.reshape(-1), np.cumsum([len(k) for k in keys])[:-1])

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.game import Game
+from games.game import NamedInFull
 from games.public_tree import PLAYER_0, PLAYER_1, TERMINAL, Array
 
 _BLOCKS = 1, 8, 64, 512  # rows of numpy's that are asked about at once: few programs are compiled
@@ -18,12 +18,11 @@ _MARKS = np.array([".", "X", "O"])  # nothing, player 0's stone and player 1's
 _LETTERS = "abcdefghjklmnopqrstuvwxyz"  # no i, which looks like a one or an l
 
 
-class PerfectInformation(Game):
+class PerfectInformation(NamedInFull):
   """A game in which both players see everything and chance has no part.
 
   A subclass says the rules of one public state `[S]`, in functions that JAX can trace: `turn`,
-  `legal`, `after`, `outcome` and `seen`. Methods of states map them over rows. Two games of the
-  same representation are equal, so that what was compiled for one serves the other.
+  `legal`, `after`, `outcome` and `seen`. Methods of states map them over rows.
   """
 
   num_infostates = 1
@@ -65,12 +64,6 @@ class PerfectInformation(Game):
 
   def features(self, states, player):
     return _of_each(self, "seen", states, player=player).astype(float)
-
-  def __eq__(self, other: object) -> bool:
-    return type(self) is type(other) and repr(self) == repr(other)
-
-  def __hash__(self) -> int:
-    return hash((type(self), repr(self)))
 
 
 @functools.partial(jax.jit, static_argnames=("game", "rule", "player"), inline=True)

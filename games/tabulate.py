@@ -8,7 +8,6 @@ import zlib
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from games.arrays import Positive, checked, lookup
@@ -163,17 +162,6 @@ def _child(number: int, num_actions: int, parent: Any, action: Any, after: Any) 
   return child
 
 
-def infostates_after(tree: PublicTree, child: jax.Array, hands: jax.Array) -> jax.Array:
-  """Returns the infostates `[P]` at node `child` of players who held `hands` and did not move."""
-  # Where several come of one, the first.
-  if tree.infostate_parent is None:
-    return hands
-  reached = jnp.asarray(tree.infostate_parent)[child] == hands[:, None]
-  if tree.possible is not None:
-    reached &= jnp.asarray(tree.possible)[child]
-  return jnp.argmax(reached, axis=-1).astype(hands.dtype)
-
-
 def _hidden(
   kind: np.ndarray, parent: np.ndarray, action: np.ndarray, origins: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -228,7 +216,7 @@ class Listed(Game):
 _SAME = (
   "name", "num_infostates", "num_actions", "num_player_actions", "orders_infostates", "prior",
   "pair_weights", "hands", "strengths", "pairs", "action_name", "describe", "situation", "text",
-  "infostate_name", "hidden_move_name",
+  "infostate_name", "hidden_move_name", "payoffs",
 )  # fmt: skip
 
 
@@ -250,11 +238,9 @@ def tabulate(
       is cut off, padded or of another game.
   """
   if tree is None:
-    levels = list(walk(game, game.initial_state(), merge="game", most=max_states))
-    states = np.concatenate([level.states for level in levels])
-    parent = np.concatenate([level.first + level.parent for level in levels])
-    action = np.concatenate([level.action for level in levels])
-    child = np.concatenate([level.child for level in levels])
+    levels = walk(game, game.initial_state(), merge="game", most=max_states)
+    rows = [(x.states, x.first + x.parent, x.action, x.child) for x in levels]
+    states, parent, action, child = map(np.concatenate, zip(*rows))
     return _tabulated(game, states, (parent, action, child), None, float, {})
   check_is_tree(tree, one=True)
   check_tree_of(game, tree)
@@ -303,7 +289,8 @@ class Tabulated(Listed):
     vars(self).update({name: getattr(game, name) for name in _SAME} | settings)
 
   def tree_flatten(self):
-    return (self.tables,), _Named(self.game, self._settings)
+    mark = *origin_of(self.game).tolist(), *self._settings.items()
+    return (self.tables,), _Named(mark, self.game, self._settings)
 
   @classmethod
   def tree_unflatten(cls, named, tables):
@@ -351,10 +338,7 @@ class Tabulated(Listed):
   def dealt_cards(self, states, actions):
     return lookup(self.tables.dealt_cards, self._edge(states, actions))
 
-  # Payoffs, and what a network sees.
-
-  def payoffs(self):
-    return self.game.payoffs()
+  # What a network sees.
 
   def features(self, states, player):
     return lookup(self.tables.info.features[player], states[:, 0])
@@ -363,18 +347,13 @@ class Tabulated(Listed):
     return f"games.tabulate({self.game!r})"
 
 
+@dataclasses.dataclass(frozen=True)
 class _Named:
   """A game and settings of its tables, equal to those of a game of the same mark."""
 
-  def __init__(self, game: Game, settings: dict[str, Any]):
-    self.game, self.settings = game, settings
-    self._mark = (*origin_of(game).tolist(), *settings.items())
-
-  def __eq__(self, other: object) -> bool:
-    return isinstance(other, _Named) and self._mark == other._mark
-
-  def __hash__(self) -> int:
-    return hash(self._mark)
+  mark: tuple[Any, ...]  # the game's and the settings
+  game: Game = dataclasses.field(compare=False)
+  settings: dict[str, Any] = dataclasses.field(compare=False)
 
 
 def _tabulated(

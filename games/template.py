@@ -47,14 +47,12 @@ class Node:
 
 def make_template(root: Node) -> Template:
   """Returns the template of the tree below `root`, its nodes in the order of `PublicTree`."""
-  level, levels, action, kind, payoff = [(root, -1, 0)], [], [], [], []
+  level, levels, nodes = [(root, -1, 0)], [], []
   above = np.zeros(0, int)
   while level:
     kinds, parents = (np.array(x) for x in zip(*((node.kind, place) for node, _, place in level)))
     levels.append(level_shape(group_of(kinds), parents, above[parents] if len(above) else above))
-    action += [move for _, move, _ in level]
-    kind += kinds.tolist()
-    payoff += [node.payoff for node, _, _ in level if node.kind == TERMINAL]
+    nodes += level
     below = [
       (child, move, number)
       for number, (node, _, _) in enumerate(level)
@@ -63,8 +61,10 @@ def make_template(root: Node) -> Template:
     # As `build_public_tree` has them: by group, and each by action.
     below.sort(key=lambda entry: (int(group_of(np.array(entry[0].kind))), entry[1], entry[2]))
     level, above = below, kinds
+  rows, action, _ = zip(*nodes)
+  payoff = tuple(node.payoff for node in rows if node.kind == TERMINAL)
   structure = add_payoff_runs(TreeStructure(tuple(levels)), np.array(payoff, int), gathered=False)
-  return Template(structure, tuple(action), tuple(kind), tuple(payoff))
+  return Template(structure, action, tuple(node.kind for node in rows), payoff)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))  # a program that asks twice traces it once

@@ -100,7 +100,8 @@ class ExactLeafValues:
     check_tree_of(self.game, tree)
     subgames = self._subgames(tree.state, tree.possible, tree.leaf_nodes, tree.dtype)
     # Arrays that only some games need are None in others, which must agree as well.
-    kinds, groups = [jax.tree.structure(x) for x in subgames], []
+    kinds: list[Any] = [jax.tree.structure(x) for x in subgames]
+    groups = []
     for kind in dict.fromkeys(kinds):
       leaves = [i for i, own in enumerate(kinds) if own == kind]
       unique, which = _unique([subgames[i] for i in leaves])

@@ -121,7 +121,8 @@ class ByBoards:
     self, problem: PartedProblem, state: BoardsState, number: Any
   ) -> tuple[BoardsState, jax.Array]:
     """Returns the state after a number of iterations, and the exploitability then."""
-    state = loop.run(problem, self, None, number, state=state).state
+    # It has what the loop needs of an algorithm where there are no leaves.
+    state = loop.run(problem, self, None, number, state=state).state  # type: ignore[arg-type]
     return state, self.exploitability(problem, state)
 
   def resume(self, problem: PartedProblem, sums: Any, number: Any) -> BoardsState:

@@ -304,9 +304,8 @@ def _check_sizes(rounds: Any) -> None:
     raise ValueError(
       f"fractions={short(rounds)} must be tuples: of rounds, of numbers of raises, of pot fractions"
     )
-  for size in (size for counts in rounds for sizes in counts for size in sizes):
-    if isinstance(size, Times | Plus | Geometric):
-      continue
+  flat = [size for counts in rounds for sizes in counts for size in sizes]
+  for size in (x for x in flat if not isinstance(x, Times | Plus | Geometric)):
     number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
     if not number or not (0.0005 <= size <= _MAX_FRACTION or size == ALL_IN):
       raise ValueError(

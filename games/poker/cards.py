@@ -99,8 +99,7 @@ class Deck:
     known = {self.name(card): card for card in range(self.num_cards)}
     cards = []
     for start in range(0, len(plain), 2):
-      name = plain[start : start + 2]
-      name = name[:1].upper() + name[1:].lower()
+      name = plain[start].upper() + plain[start + 1 : start + 2].lower()
       if name not in known:
         raise ValueError(
           f"{field}={short(text)} names {name!r}, which is not in the deck of ranks "
@@ -227,16 +226,16 @@ def strengths(suit_masks: Rows) -> Any:
   best = xp.maximum(best, own.asarray(_OF_RANKS)[one])
   pairs = own.asarray(_HIGHEST[2])[two]
   beside = kickers[xp.where(pairs & pairs - 1, 1, 3), one & ~pairs]
-  best = xp.maximum(best, xp.where(two > 0, own.asarray(_OF_PAIRS)[pairs] + beside, 0))
-  of_three = top[three]
+  of_three, of_four = top[three], top[four]
   others, full_of = one & ~(1 << of_three), two & ~(1 << of_three)
-  trips = _strength(THREE, of_three, kickers[2][others])
-  best = xp.maximum(best, xp.where(three > 0, trips, 0))
-  full = _strength(FULL_HOUSE, of_three, kickers[1][full_of])
-  best = xp.maximum(best, xp.where((three > 0) & (full_of > 0), full, 0))
-  of_four = top[four]
-  quads = _strength(FOUR, of_four, kickers[1][one & ~(1 << of_four)])
-  return xp.maximum(best, xp.where(four > 0, quads, 0))
+  for there, strength in (
+    (two > 0, own.asarray(_OF_PAIRS)[pairs] + beside),
+    (three > 0, _strength(THREE, of_three, kickers[2][others])),
+    ((three > 0) & (full_of > 0), _strength(FULL_HOUSE, of_three, kickers[1][full_of])),
+    (four > 0, _strength(FOUR, of_four, kickers[1][one & ~(1 << of_four)])),
+  ):
+    best = xp.maximum(best, xp.where(there, strength, 0))
+  return best
 
 
 @checked

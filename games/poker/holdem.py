@@ -105,6 +105,8 @@ class Holdem(Game):
     # Columns of a state.
     self._first_dealt = betting.NUM_COLUMNS + len(self.board) * fresh.board
     self._first_size = self._first_dealt + sum(self.deals)
+    # The sizes of bets, where these are fresh.
+    self.size_columns = slice(self._first_size, self._first_size + bets.thousandths.size)
 
   # Public states.
 
@@ -135,10 +137,11 @@ class Holdem(Game):
   def amounts(self, states: Rows) -> Rows:
     """Returns the amount of each betting action, -1 where it is not legal: `[n, bets]` chips."""
     sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
-    columns = [self.bets.amounts(self.rules, states, sizes)]
-    for row, chips in self._added_bets:
-      columns.append(xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None])
-    return xp.concat(columns, axis=1)
+    added: list[Any] = [
+      xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None]
+      for row, chips in self._added_bets
+    ]
+    return xp.concat([self.bets.amounts(self.rules, states, sizes), *added], axis=1)
 
   def bets_at(self, state: np.ndarray) -> dict[int, int]:
     """Returns the chips that each bet in one public `state` is to, by action, smallest first."""
@@ -265,11 +268,6 @@ class Holdem(Game):
   @functools.cached_property
   def _streets(self) -> Streets:  # one, so that programs which know it are compiled once
     return Streets(self)
-
-  @property
-  def size_columns(self) -> slice:
-    """The columns of a state that hold the sizes of bets, where these are fresh."""
-    return slice(self._first_size, self._first_size + self.bets.thousandths.size)
 
   # Private information.
 
@@ -428,14 +426,9 @@ class Holdem(Game):
       number = action - self.first_deal
       names = {self.deck.names(sets[number]) for sets in self.dealing.sets if number < len(sets)}
       return "deal " + " or ".join(sorted(names))
-    if action == self.burn:
-      return "burn"
-    if action < FIRST_BET:
-      return ("fold", "call")[action]
-    slot = action - FIRST_BET
-    if slot == self.bets.num_slots:
-      return "all-in"
-    return f"bet {slot + 1}" if slot < self.bets.num_slots else "added bet"
+    bets = [f"bet {1 + slot}" for slot in range(self.bets.num_slots)]
+    added = ["added bet"] * len(self._added_bets)
+    return ["fold", "call", *bets, "all-in", *added, "burn"][action]
 
   def describe(self, history, action):
     state = self.state_after(history)

@@ -247,10 +247,7 @@ def format_range(weights: np.ndarray, deck: Deck | None = None) -> str:
 
 
 def _suffix(weight: float) -> str:
-  if weight == 1:
-    return ""
-  short = f"{weight:g}"
-  return f":{short}" if float(short) == weight else f":{float(weight)!r}"
+  return "" if weight == 1 else f":{float(weight)!r}"
 
 
 @checked
@@ -316,14 +313,12 @@ def _runs_of(grid: np.ndarray, ranks: str) -> list[str]:
   """Returns names that together hold the cells of a grid and no others, pairs first."""
   names = _names(np.diag(grid), ranks)
   for high, rank in enumerate(ranks):
-    kickers = {_SUITED: grid[high, high + 1 :], _OFFSUIT: grid[high + 1 :, high]}
-    both = kickers[_SUITED] & kickers[_OFFSUIT]
+    suited, offsuit = grid[high, high + 1 :], grid[high + 1 :, high]
+    both = suited & offsuit
     ways = []
     for shared in (both, np.zeros_like(both)):
-      way = _names(shared, ranks[high + 1 :], rank)
-      for letter, held in kickers.items():
-        way += _names(held & ~shared, ranks[high + 1 :], rank, letter)
-      ways.append(way)
+      parts = {"": shared, _SUITED: suited & ~shared, _OFFSUIT: offsuit & ~shared}.items()
+      ways.append([x for y, held in parts for x in _names(held, ranks[high + 1 :], rank, y)])
     names += min(ways, key=lambda way: len(",".join(way)))
   return names
 

@@ -111,6 +111,8 @@ class Streets:
   def __init__(self, game: Any):
     self.game = game
     self._check()
+    # Whether all games start in the same public state.
+    self.one_start = game.fresh == FIXED and game.flops is None
     rounds = len(game.deals)
     templates: list[Template] = []
     of_stage: list[int] = []
@@ -131,11 +133,6 @@ class Streets:
         templates.append(make_template(root))
     self.templates = tuple(templates)
     self._of_stage = np.array(of_stage)
-
-  @property
-  def one_start(self) -> bool:
-    """Whether all games start in the same public state."""
-    return self.game.fresh == FIXED and self.game.flops is None
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
     """Draws hands' first public states, by `Holdem.fresh`: `[number, S]`; `key` is consumed."""

@@ -86,12 +86,11 @@ class Go(Stones):
     board = self._boards(state)[0]
     label = self._groups(board)
     member = label[None] == jnp.arange(self.num_points)[:, None]  # [group, point]
-    own = []
-    for stone in (BLACK, WHITE):
-      near = jnp.any(self._next_to & (board == stone)[None], axis=1)
-      touched = (member & near[None]).any(axis=1)  # [group]
-      own.append((board == stone) | ((board == 0) & touched[label]))
-    return jnp.stack([(own[0] & ~own[1]).sum(), (own[1] & ~own[0]).sum()])
+    stones = jnp.equal(board, jnp.array([[BLACK], [WHITE]]))  # [P, point]
+    near = (self._next_to & stones[:, None]).any(axis=2)
+    touched = (member & near[:, None]).any(axis=2)  # [P, group]
+    own = stones | ((board == 0) & touched[:, label])
+    return (own & ~own[::-1]).sum(axis=1)
 
   def outcome(self, state):
     area = self.area(state)

@@ -18,20 +18,11 @@ Sizes = tuple[Annotated[float, (1 / _PARTS, MOST)], ...]
 _ROUND, _ACTOR, _RAISES, _ACTED, _POT_0, _POT_1, _CARD, _OVER = range(8)
 _GOING_ON, _FOLDED_0, _FOLDED_1, _SHOWDOWN, _DEAL = range(5)
 _RANK = np.arange(_NUM_CARDS) // _NUM_SUITS
-
-
-def _strength(card: int) -> np.ndarray:
-  """Returns how strong each private card is with the public one, or without if -1: `[H]`."""
-  return _RANK + 10 * (_RANK[card] == _RANK) * (card != _NONE)
-
-
-def _order(card: int) -> np.ndarray:
-  """Returns private cards from the weakest to the strongest, one that is public first: `[H]`."""
-  ruled_out = np.arange(_NUM_CARDS) == card
-  return np.argsort(np.where(ruled_out, -1, _strength(card)), kind="stable")
-
-
-_ORDERS = np.stack([_order(card) for card in range(_NONE, _NUM_CARDS)])  # by the public card
+_PUBLIC = np.arange(_NONE, _NUM_CARDS)[:, None]  # public cards, none first
+# By the public card the strength of each private card, and private cards from the weakest to the
+# strongest, one that is public first: `[cards + 1, H]`.
+_STRENGTHS = _RANK + 10 * (_RANK[_PUBLIC] == _RANK) * (_PUBLIC != _NONE)
+_ORDERS = np.where(np.arange(_NUM_CARDS) == _PUBLIC, -1, _STRENGTHS).argsort(axis=1, kind="stable")
 
 
 class LeducPoker(Game):
@@ -143,7 +134,7 @@ class LeducPoker(Game):
     return np.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
 
   def payoffs(self):
-    strengths = np.stack([_strength(card) for card in range(_NUM_CARDS)])
+    strengths = _STRENGTHS[1:]
     showdowns = np.sign(strengths[:, :, None] - strengths[:, None]).astype(float)
     return np.concatenate([np.ones((1, _NUM_CARDS, _NUM_CARDS)), showdowns])  # a fold's first
 

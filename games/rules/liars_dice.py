@@ -31,6 +31,7 @@ class LiarsDice(Game):
     self.num_dice = num_dice = check_integer("num_dice", num_dice)
     self.num_faces = num_faces = check_integer("num_faces", num_faces)
     self.num_bids = 2 * num_dice * num_faces
+    self.liar = self.num_bids  # the action that calls liar
     self.num_actions = self.num_bids + 1
     # Bids first: a power of more dice than that would not be computed in a lifetime.
     few = self.num_bids <= _MAX_TABLE_ENTRIES and num_dice * math.log2(num_faces) <= 64
@@ -45,11 +46,6 @@ class LiarsDice(Game):
       f"highest face, {num_faces}, counts as any. Bid higher, or call the last bid with liar: "
       "whoever is wrong loses."
     )
-
-  @property
-  def liar(self) -> int:
-    """The action that calls liar."""
-    return self.num_bids
 
   def initial_state(self):
     return np.array([NO_BID, 0, 0])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games.arrays import Positive, checked, lookup, short, unknown_name, xp
-from games.game import CHANCE, TERMINAL, Game, MoverMoves, register
+from games.game import CHANCE, TERMINAL, MoverMoves, NamedInFull, register
 from games.rules.scotland_yard_maps import MAPS, Map
 
 # What happens in a public state. Mr. X has moved once and may go on in CHOOSING; it does in AGAIN.
@@ -32,7 +32,7 @@ class Columns(NamedTuple):
   maybe: Any  # [n, stations] 1 where Mr. X may be, else 0
 
 
-class ScotlandYard(Game):
+class ScotlandYard(NamedInFull):
   """Mr. X (player 0) moves unseen, then every detective moves; player 1 moves them all.
 
   Mr. X wins 1 if nobody has caught it after the detectives' last moves, and loses 1 if a detective
@@ -394,12 +394,6 @@ class ScotlandYard(Game):
       action = infostate * self._num_kinds + action - self.hide
     return self.action_name(action)
 
-  def __eq__(self, other: object) -> bool:
-    return type(self) is type(other) and repr(self) == repr(other)
-
-  def __hash__(self) -> int:
-    return hash(repr(self))
-
   def __repr__(self) -> str:
     own = f"map_name={self.map!r}, rounds={self.rounds}, reveals={self.reveals}"
     return f"games.make({self.name!r}, {own}, remembers={self.remembers})"
@@ -438,13 +432,11 @@ def _paths(city: Map, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     walks = np.concatenate([walks[walk], there[edge, None]], axis=1)
     used = np.concatenate([used[walk], kinds[edge, None]], axis=1)
   # The number of the first path that begins like each, for every length of the beginning.
-  same = np.ones(len(walks), bool)
-  first = np.zeros((rounds + 1, len(walks)), int)
   number = np.arange(len(walks))
-  same[0] = False
-  for k in range(1, rounds + 1):
-    same[1:] &= (walks[1:, k] == walks[:-1, k]) & (used[1:, k - 1] == used[:-1, k - 1])
-    first[k] = np.maximum.accumulate(np.where(same, -1, number))
+  steps = walks[:, 1:] * len(city.kinds) + used
+  alike = np.logical_and.accumulate(steps[1:] == steps[:-1], axis=1).T
+  first = np.zeros((rounds + 1, len(walks)), int)
+  first[1:, 1:] = np.maximum.accumulate(np.where(alike, 0, number[1:]), axis=1)
   before = np.concatenate([first[:1], first[:-1]])
   kind = np.concatenate([np.full((1, len(walks)), -1), used.T])
   kind = np.where(first == number, kind, -1)

@@ -13,12 +13,7 @@ from games.arrays import Positive, checked
 from games.build import MAX_BYTES, Bytes
 from games.tabulate import Listed
 from rebel_jax.open_spiel import histories
-from rebel_jax.open_spiel.public_nodes import (
-  PASS,
-  InfostatesMerge,
-  PublicNodes,
-  SpielNode,
-)
+from rebel_jax.open_spiel.public_nodes import PASS, InfostatesMerge, PublicNodes, SpielNode
 
 _MAX_TABLE_ENTRIES = 2**26
 _MAX_ONE_HOT = 512
@@ -70,7 +65,6 @@ class OpenSpielGame(Listed):
       (np.arange(1, len(nodes)), (self._parent[1:], action[1:])), (len(nodes), self.num_actions)
     )
 
-    self._possible = np.zeros((len(nodes), 2, h), bool)
     self._above = np.full((len(nodes), 2, h), -1)
     # Public actions on the way + 1, 0 after the last.
     self._path = np.zeros((len(nodes), max(node.depth for node in nodes)), np.int32)
@@ -78,9 +72,7 @@ class OpenSpielGame(Listed):
       self._path[i] = self._path[node.parent]
       self._path[i, node.depth - 1 : node.depth] = node.label + 1
       for p in (0, 1):
-        numbers = list(_numbers(node, p))
-        self._possible[i, p, numbers] = True
-        self._above[i, p, numbers] = node.above[p]
+        self._above[i, p, list(_numbers(node, p))] = node.above[p]
     self._infostates_change = public.infostates_change
     self._fill_tables(game, nodes)
 
@@ -108,14 +100,10 @@ class OpenSpielGame(Listed):
         self._pair_index[i] = add(weights, node, node.weights, float((node.weights == 1).all()))
       if node.payoff is not None:
         real = node.payoff[node.weights > 0]
-        if real.size == 0 or np.ptp(real) == 0:
-          # After a fold, say: the same for every pair.
-          self.scales[i] = real[0] if real.size else 0.0
-          self.payoff_indices[i] = add(payoffs, node, 1.0, 1.0)
-        else:
-          scale = real[np.argmax(np.abs(real))]
-          self.scales[i] = scale
-          self.payoff_indices[i] = add(payoffs, node, node.payoff / scale, 0.0)
+        self.scales[i] = scale = real[np.argmax(np.abs(real))] if real.size else 0.0
+        same = (real == scale).all()  # for every pair, as after a fold
+        table = (1.0, 1.0) if same else (node.payoff / scale, 0.0)
+        self.payoff_indices[i] = add(payoffs, node, *table)
     self._pair_weights, self._payoffs = (
       np.stack([table for _, table in tables.values()]) for tables in (weights, payoffs)
     )
@@ -144,7 +132,7 @@ class OpenSpielGame(Listed):
 
   def chance(self, states, actions):
     after = self._after(states, actions)
-    return self._chance[after], self._possible[after]
+    return self._chance[after], self._above[after] >= 0
 
   def infostate_parents(self, states, actions):
     return self._above[self._after(states, actions)] if self._infostates_change else None

@@ -132,10 +132,9 @@ def _observe(
     if state.current_player() == player:
       raise
     return -1
-  number = numbers.setdefault(string, len(numbers))
-  if number == len(numbers) - 1:
+  if string not in numbers:
     budget.spend(len(string))
-  return number
+  return numbers.setdefault(string, len(numbers))
 
 
 def _too_many(game: pyspiel.Game, max_histories: int) -> ValueError:
@@ -166,8 +165,8 @@ def _refuse_if_hopeless(game: pyspiel.Game, max_histories: int) -> None:
 class Infostates(NamedTuple):
   """One player's infostates, a tree: at its decisions OpenSpiel's, elsewhere by its strings."""
 
-  of: list[int]  # `[M]` the infostate at each history
   waiting: list[int]  # `[M]` before the player notices that it moves, see `find_times`
+  of: list[int]  # `[M]` the infostate at each history
   string: list[int]  # of each infostate the last information state string, -1 for none
 
 
@@ -224,7 +223,7 @@ def _read(histories: SpielHistories, player: int, eager: bool) -> Infostates:
         came = before = number(before, action if acted else -1, news, False)
     waiting.append(came)
     of.append(number(before, -1, seen, True) if decides else came)
-  return Infostates(of, waiting, last)
+  return Infostates(waiting, of, last)
 
 
 def find_times(

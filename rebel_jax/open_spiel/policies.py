@@ -295,16 +295,14 @@ def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.Ta
   weights = None
   table: dict[str, dict[int, float]] = defaultdict(dict)
   for string, action, node, infostates in moves:
-    rows = policy[node, list(infostates)]
-    if len(infostates) == 1:
-      table[string][action] = float(rows[0])
-      continue
-    if weights is None:
-      reached = node_beliefs(make_problem(tree, tree.prior), split_levels(tree, policy))
-      weights = np.asarray(reached, float)
-    weight = weights[parent[node], kind[parent[node]], list(infostates)]
-    weight = weight if weight.sum() > 0 else np.ones(len(infostates))
-    table[string][action] = float(rows @ weight / weight.sum())
+    weight = np.ones(len(infostates))
+    if len(infostates) > 1:
+      if weights is None:
+        reached = node_beliefs(make_problem(tree, tree.prior), split_levels(tree, policy))
+        weights = np.asarray(reached, float)
+      own = weights[parent[node], kind[parent[node]], list(infostates)]
+      weight = own if own.sum() > 0 else weight
+    table[string][action] = float(policy[node, list(infostates)] @ weight / weight.sum())
   totals = {string: sum(row.values()) for string, row in table.items()}
   # Chance may have outcomes of probability zero, below which OpenSpiel wants rows as well.
   return pyspiel.TabularPolicy(

@@ -81,23 +81,19 @@ class PublicNodes:
 
   def __init__(self, game: pyspiel.Game, histories: SpielHistories, budget: Budget, *, eager: bool):
     self.nodes: list[SpielNode] = []
-    self.names: dict[int, list[str]] = {}
+    self.names: dict[int, dict[str, None]] = defaultdict(dict)  # of actions, in order
     self.infostates_change = False  # where one splits, or ends for another reason than chance
     self._of, self._budget = histories, budget
     self._first_unseen = 1 + max(action for _, action in histories.action_names)
-    infostates = [find_infostates(game, histories, player, eager=eager) for player in (0, 1)]
-    self._time = find_times(game, histories, infostates)
-    self._known = [(of.waiting, of.of) for of in infostates]
-    self._string = [of.string for of in infostates]
+    self._known = [find_infostates(game, histories, player, eager=eager) for player in (0, 1)]
+    self._time = find_times(game, histories, self._known)
     order = np.argsort(histories.parent, kind="stable")
     starts = np.searchsorted(np.array(histories.parent)[order], np.arange(len(order) + 1))
     self._children, self._starts = order.tolist(), starts.tolist()
     self._public = self._public_states()
-    self._queue: deque[tuple[int, int, list[int]]] = deque()
-
     moment, members = self._skip_private_deals()
     self.prior = self._add_root(moment, members)
-    self._queue.append((0, moment, members))
+    self._queue = deque([(0, moment, members)])
     while self._queue:
       node, moment, members = self._queue.popleft()
       steps = self.steps(members, moment)
@@ -119,9 +115,8 @@ class PublicNodes:
 
   def _add_root(self, moment: int, members: list[int]) -> tuple[np.ndarray, np.ndarray]:
     keys = [self.keys(h, moment) for h in members]
-    own = [{k[p] for k in keys} for p in (0, 1)]
-    ordered = [sorted(own[p], key=functools.partial(self.order, p)) for p in (0, 1)]
-    first, second = ({key: i for i, key in enumerate(some)} for some in ordered)
+    own = [sorted({k[p] for k in keys}, key=functools.partial(self.order, p)) for p in (0, 1)]
+    first, second = ({key: i for i, key in enumerate(some)} for some in own)
     numbers = first, second
     joint = self._sum_nature(members, keys, numbers)
     joint /= joint.sum()
@@ -161,20 +156,15 @@ class PublicNodes:
         ]
         child = self._add(node, [*remaining, CHANCE][0], chosen, known, player)
         self._expand(child, [s._replace(known=x) for s, x in zip(chosen, known)], remaining)
-      else:
-        child = self._arrive(node, chosen, player)
+      else:  # all lead to one public state, or to the end of the game
+        arrival, members = self.arrival(chosen), sorted({step.after for step in chosen})
+        keys = [self.keys(step.after, arrival) for step in chosen]
+        child = self._add(node, self.first_actor(members, arrival), chosen, keys, player)
+        if self.nodes[child].actor != TERMINAL:
+          self._queue.append((child, arrival, members))
       shown = {s.action if s.actor == player else PASS for s in chosen}
       edges.append((child, shown - {PASS} if movers else shown))
     self._label(edges, chance=not movers)
-
-  def _arrive(self, node: int, steps: list[Step], mover: int) -> int:
-    """Adds the public state, or the end of the game, that all `steps` lead to."""
-    arrival, members = self.arrival(steps), sorted({step.after for step in steps})
-    keys = [self.keys(step.after, arrival) for step in steps]
-    child = self._add(node, self.first_actor(members, arrival), steps, keys, mover)
-    if self.nodes[child].actor != TERMINAL:
-      self._queue.append((child, arrival, members))
-    return child
 
   def _label(self, edges: list[tuple[int, set[int]]], *, chance: bool) -> None:
     """Numbers the public actions of a node: as OpenSpiel does where it has one name for each."""
@@ -188,9 +178,7 @@ class PublicNodes:
       else:
         name = self._of.action_names[chance, number]
       self.nodes[child].label = number
-      names = self.names.setdefault(number, [])
-      if name not in names:
-        names.append(name)
+      self.names[number][name] = None
 
   # One node.
 
@@ -248,9 +236,8 @@ class PublicNodes:
     nature = self._sum_nature(list(after), list(after.values()), child.numbers)
     own = child.mass[0][:, None] * child.mass[1] * (self._scale * child.path_chance)
     weights = nature / own
-    inherited = child.weights
-    there = inherited > 0
-    ratios = weights[there] / inherited[there]
+    there = child.weights > 0
+    ratios = weights[there] / child.weights[there]
     constant, changed = np.ptp(ratios) <= _RTOL * ratios.max(), abs(ratios[0] - 1) > _RTOL
     if not constant or (changed and mover < CHANCE):
       child.weights, child.shares_weights = weights, False
@@ -299,8 +286,8 @@ class PublicNodes:
       rows: Any = {index: [*enumerate(self.keys(index, moment))] for index in present[moment]}
       for index, state in levels[moment + 1].items():
         rows[index if arrivals[index] <= moment else parents[index]].append((2, state))
-      for number, group in enumerate(connected(rows)):
-        levels[moment] |= dict.fromkeys(group, number)
+      groups = enumerate(connected(rows))
+      levels[moment] = {index: number for number, group in groups for index in group}
     return levels
 
   def steps(self, members: list[int], moment: int) -> list[Step]:
@@ -321,7 +308,7 @@ class PublicNodes:
 
   def keys(self, history: int, moment: int) -> Keys:
     """Returns the players' observations at a history; its end is observed at any time."""
-    acts = self._time[history] <= moment
+    acts = self._time[history] <= moment  # else its infostates are those of `waiting`
     return (self._known[0][acts][history], PASS), (self._known[1][acts][history], PASS)
 
   def first_actor(self, members: list[int], moment: int) -> int:
@@ -345,5 +332,5 @@ class PublicNodes:
 
   def string_of(self, player: int, key: Key) -> str:
     """Returns the last information state string that an infostate has seen, "" for none."""
-    string = self._string[player][key[0]]
+    string = self._known[player].string[key[0]]
     return "" if string < 0 else self._of.strings[player][string]

@@ -68,7 +68,9 @@ class WarmStarted(Wrapper):
 
   num_iterations: int = 15  # how many iterations of each player the policy stands for
 
-  primed = (0, 1)
+  @property
+  def primed(self) -> tuple[int, ...]:
+    return (0, 1)
 
   @property
   def head_start(self) -> int:

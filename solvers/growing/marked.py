@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.public_tree import PADDING, Array, PublicTree, TreeStructure
-from games.tabulate import NodeInfo, infostates_after
+from games.tabulate import NodeInfo
 from solvers.algorithms.wrappers import Promises
 from solvers.growing.states import GTCFR
 from solvers.growing.store import Moves, PlacesProblem
@@ -238,7 +238,15 @@ class Marked:
     return weights
 
   def turned(self, node: jax.Array, action: jax.Array, hands: jax.Array) -> jax.Array:
-    return infostates_after(self.tree, self.nodes.child[node, action], hands)
+    tree = self.tree
+    if tree.infostate_parent is None:
+      return hands
+    child = self.nodes.child[node, action]
+    # Where several come of one, the first.
+    reached = jnp.asarray(tree.infostate_parent)[child] == hands[:, None]
+    if tree.possible is not None:
+      reached &= jnp.asarray(tree.possible)[child]
+    return jnp.argmax(reached, axis=-1).astype(hands.dtype)
 
   def by_move(self, rows: jax.Array) -> jax.Array:
     return rows

@@ -274,15 +274,13 @@ class Problem:
         parents[i] = self.from_parents(i, player, inner)
     return Sweep(tuple(nodes), nodes[0][0], tuple(parents))
 
-  @abc.abstractmethod
   def _outer_values(
     self, opponent_reach: Levels, leaf_values: jax.Array | None, player: int
-  ) -> list[list[jax.Array | None]]:
-    """Returns counterfactual values of leaves and ends, each level's in parts; None for no part."""
-
-  def _rise(
-    self, index: int, values: jax.Array, policy: Levels | None, player: int, outer: Any
   ) -> Any:
+    """Returns counterfactual values of leaves and ends, each level's in parts; None for no part."""
+    # Of storages whose `values_up` this one is.
+
+  def _rise(self, index: int, values: jax.Array, policy: Any, player: int, outer: Any) -> Any:
     """Returns the values of the nodes above level `index` that have moves, from its `values`."""
     moved = self.moves_at(index, player)
     if moved is False or policy is not None:

@@ -136,7 +136,7 @@ def test_stacked_trees_and_leaf_values_of_each(name, x64, monkeypatch):
   singles = [solvers.solve(tree, beliefs=b, **settings) for tree, b in zip(trees, beliefs)]
   values = np.stack([single.root_values for single in singles])
   np.testing.assert_allclose(batch.root_values, values, rtol=0, atol=1e-12)
-  assert np.abs(values - values[::-1]).max() > 1e-2
+  assert np.abs(values - values[::-1]).max() > (1e-2 if depth else 0.1)
   if name.startswith("leduc"):
     jax.clear_caches()
 

@@ -95,7 +95,7 @@ def hand_classes(game: Holdem, held: np.ndarray, boards: Boards, alike: "Alike")
   column = np.full((len(boards.cards), len(held)), NONE)
   width = 0
   for first, last in boards.groups:
-    lowest = alike.lowest(boards.keep[first])
+    lowest = alike.moved[boards.keep[first]].min(axis=0) if alike.hands is None else alike.hands
     hands = np.unique(lowest[held])
     lists.append(hands)
     place = np.searchsorted(hands, lowest)
@@ -162,13 +162,13 @@ def dead_suits(deck: Deck, board: Sequence[int], to_come: int) -> np.ndarray:
 def card_groups(game: Holdem) -> np.ndarray:
   """Returns the lowest card that each, off the board, can change places with: `[num_cards]`."""
   deck = game.deck
+  cards = np.arange(deck.num_cards)
   dead = dead_suits(deck, game.board, sum(game.deals))[deck.suit_of]
-  fixed = np.isin(np.arange(deck.num_cards), game.board)
-  group = np.arange(deck.num_cards)
-  for rank in np.unique(deck.rank_of):
-    cards = np.flatnonzero((deck.rank_of == rank) & dead & ~fixed)
-    group[cards] = cards.min(initial=deck.num_cards)
-  return group
+  alone = ~dead | np.isin(cards, game.board)
+  _, first, of = np.unique(
+    np.where(alone, -1 - cards, deck.rank_of), return_index=True, return_inverse=True
+  )
+  return first[of]
 
 
 class Alike(NamedTuple):
@@ -178,10 +178,6 @@ class Alike(NamedTuple):
   moved: np.ndarray  # [G, H] the hand that each hand becomes
   # [H] the lowest that pairs of cards take each to; None where suits change places
   hands: np.ndarray | None
-
-  def lowest(self, keep: np.ndarray) -> np.ndarray:
-    """Returns the lowest hand that permutations, by number, take each to: `[H]`."""
-    return self.moved[keep].min(axis=0) if self.hands is None else self.hands
 
 
 def find_alike(game: Holdem, beliefs: np.ndarray) -> Alike:

@@ -84,14 +84,15 @@ def betting_lines(
   closed: list[tuple[int, int]] = []
   for street in range(len(game.deals) + 1):
     parent = action = np.full(len(states), -1)
-    mover, before, ends, origins = None, None, [], []
+    mover, ends, origins = None, [], []
     while len(states):
       actor = np.asarray(game.actor(states))
       over = states[:, betting.STATUS] == betting.CLOSED
       kind = np.where(actor == TERMINAL, np.where(over, SHOWDOWN, FOLD), DECISION)
       kind = np.where(actor == CHANCE, CLOSED, kind)
       order = np.argsort(kind, kind="stable")
-      states, kind, parent, action = states[order], kind[order], parent[order], action[order]
+      columns = (actor, states, kind, parent, action)
+      actor, states, kind, parent, action = (x[order] for x in columns)
       if mover is None and nodes:  # which row each end of the round before has become
         stops = np.cumsum([number for _, number in closed])[:-1]
         for (index, _), rows in zip(closed, np.split(np.argsort(order), stops)):
@@ -109,10 +110,8 @@ def betting_lines(
         ends.append(states[kind == CLOSED])
         origins.append((len(shapes) - 1, counts[CLOSED]))
       before = states[: counts[DECISION]]
-      if not len(before):
-        break
-      mover = int(game.actor(before[:1])[0])
-      assert (game.actor(before) == mover).all(), "players take turns"
+      mover = int(actor[0])
+      assert (actor[: len(before)] == mover).all(), "players take turns"
       action, parent = np.nonzero(game.legal_actions(before).T)
       states = game.next_states(before[parent], action)
     closed = origins
@@ -259,18 +258,20 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
   shapes, nodes = betting_lines(game)
   alike = find_alike(game, rows if apart is None else np.concatenate([rows, apart]))
   boards = enumerate_boards(game, alike)
+  classes: Any = [tuple(hand_classes(game, row > 0, own, alike) for row in rows) for own in boards]
   streets: list[Street] = []
-  classes: list[tuple[Classes, Classes]] = []
-  for number, own in enumerate(boards):
+  for number, (own, both) in enumerate(zip(boards, classes)):
     shown = number == len(game.deals)
     strengths = game.dealing.strengths_on(game.hole_cards, own.cards) if shown else None
-    first, second = (hand_classes(game, row > 0, own, alike) for row in rows)
-    both = (first, second)
-    before = None if not classes else (boards[number - 1], classes[-1])
-    streets.append(_street(game, rows, own, both, before, alike, strengths))
-    classes.append(both)
-  left = game.deck.num_cards - len(game.board) - 4
-  chance = np.cumprod([1.0, *(1 / (left - k) for k in range(len(game.deals)))])
+    belief: Any = tuple(np.where(x.hand == NONE, 0.0, y[x.hand]) for x, y in zip(both, rows))
+    groups = [_group(game, both, alike, i, *x, strengths) for i, x in enumerate(own.groups)]
+    links: Any = None, None  # columns of the round before, and those here that they come to
+    if number:
+      above = zip(classes[number - 1], both)
+      below = tuple(dealt_columns(boards[number - 1], *x, alike.moved) for x in above)
+      links = tuple(parent_columns(x, len(y.hand)) for x, y in zip(below, both)), below
+    streets.append(Street(belief, links[0], links[1], tuple(groups)))
+  chance = np.cumprod([1.0, *game.dealing.probability(np.arange(len(game.deals)))])
 
   def ends(chips: list[np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     worth = [own * chance[level.street] for own, level in zip(chips, shapes)]
@@ -283,23 +284,7 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
   return lines, LineMap(game, alike, nodes, tuple(boards), tuple(classes))
 
 
-def _street(game, rows, boards, classes, before, alike, strengths) -> Street:
-  belief: Any = tuple(
-    np.where(own.hand == NONE, 0.0, row[own.hand]) for own, row in zip(classes, rows)
-  )
-  groups = tuple(
-    _group(game, boards, classes, alike, number, strengths) for number in range(len(boards.groups))
-  )
-  if before is None:
-    return Street(belief, None, None, groups)
-  above, of_above = before
-  children: Any = tuple(dealt_columns(above, of_above[p], classes[p], alike.moved) for p in (0, 1))
-  parent: Any = tuple(parent_columns(x, len(own.hand)) for x, own in zip(children, classes))
-  return Street(belief, parent, children, groups)
-
-
-def _group(game, boards, classes, alike, number, strengths) -> Group:
-  first, last = boards.groups[number]
+def _group(game, classes, alike, number, first, last, strengths) -> Group:
   held = holds(game.hole_cards, game.deck.num_cards)  # [H, C]
   hands = [own.lists[number] for own in classes]
 
@@ -357,8 +342,7 @@ class Follower:
   def start(self) -> Place:
     """Returns the place of the first state."""
     game = self.spot.game
-    hands = np.arange(game.num_infostates)
-    return Place(0, 0, 0, 0, hands, np.arange(game.deck.num_cards))
+    return Place(0, 0, 0, 0, np.arange(game.num_infostates), np.arange(game.deck.num_cards))
 
   def kind(self, place: Place) -> int:
     """Returns which kind of line it is, such as `DECISION`."""

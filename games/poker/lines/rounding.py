@@ -102,21 +102,16 @@ def share_shapes(shapes: Sequence[Shape], most: float = _MOST_WASTE) -> list[Sha
 
   None has more than `most` times the cells that it would have alone.
   """
-  shared: list[tuple[Shape, int]] = []  # with the cells of the smallest that shares it
-  places = {}
+  shared: list[Shape] = []
+  places: dict[int, int] = {}
   for i in sorted(range(len(shapes)), key=lambda i: -shapes[i].cells):
     own = shapes[i]
-    for k, (shape, least) in enumerate(shared):
-      if shape.kind == own.kind:
-        joined, least = shape.join(own), min(least, own.cells)
-        if joined.cells <= most * least:
-          shared[k] = joined, least
-          places[i] = k
-          break
-    else:
-      places[i] = len(shared)
-      shared.append((own, own.cells))
-  return [shared[places[i]][0] for i in range(len(shapes))]
+    joined = ((k, shape.join(own)) for k, shape in enumerate(shared) if shape.kind == own.kind)
+    # None of those that share a shape so far has fewer cells.
+    fits = (x for x in joined if x[1].cells <= most * own.cells)
+    places[i], shape = next(fits, (len(shared), own))
+    shared[places[i] : places[i] + 1] = [shape]
+  return [shared[places[i]] for i in range(len(shapes))]
 
 
 def _places(street: Street, sizes: Any, player: int) -> np.ndarray:

@@ -124,8 +124,8 @@ def next_start(
   promises = Promises.to_opponent(searcher, worth, ranges[1 - searcher])
   first = jnp.asarray(rules.prior(), dtype), Promises.none(rules.num_infostates, dtype)
   later = jnp.where(is_opponent, uniform, ranges), promises
-  brought = jax.tree.map(lambda x, y: jnp.where(left.current < 0, x, y), first, later)
-  return ChainSearch(root, path, *brought, decision)
+  beliefs, promises = jax.tree.map(lambda x, y: jnp.where(left.current < 0, x, y), first, later)
+  return ChainSearch(root, path, beliefs, promises, decision)
 
 
 class Found(NamedTuple):
