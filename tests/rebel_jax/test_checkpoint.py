@@ -208,7 +208,7 @@ def test_longer_searches_late_in_a_run(tmp_path, capsys):
 @pytest.mark.slow
 def test_killed_at_any_moment(tmp_path):
   folder, reference = tmp_path / "killed", tmp_path / "whole"
-  long = as_flags(examples=16_000, evaluate_every=8_000, checkpoint_every=1e-6)
+  long = as_flags(examples=32_000, evaluate_every=16_000, checkpoint_every=1e-6)
   command = [sys.executable, ROOT / "train.py", "--output-dir"]
   environment = os.environ | {"PYTHONPATH": str(ROOT)}
   subprocess.run([*command, reference, *long], check=True, capture_output=True, env=environment)
@@ -223,13 +223,13 @@ def test_killed_at_any_moment(tmp_path):
       while checkpoint.checkpoints_of(folder)[-1:] == last and process.poll() is None:
         time.sleep(0.01)
       with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=rng.uniform(0.0, 0.2))
+        process.wait(timeout=rng.uniform(0.0, 0.5))
       process.kill()
       assert process.wait() in (0, -signal.SIGKILL), process.stderr.read()
     if process.returncode == 0:
       break
     kills += 1
-  assert kills >= 3  # the first save of a process is late where others compute
+  assert kills >= 5
   assert_same_run(folder, reference)
   assert all(p.name.isdigit() for p in (folder / "checkpoints").iterdir())
 
