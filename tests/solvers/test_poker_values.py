@@ -100,6 +100,24 @@ def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
     solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs)
 
 
+def test_held_hands_play_as_in_the_whole_game(x64):
+  """Control: other weights of hands."""
+  whole, texts = small_spot("TsJhQsKhQd"), ("AA,KQs,JTs", "TT,AJs:0.5,KK")
+  beliefs = whole.beliefs(texts)
+  algorithm = solvers.linear_cfr(alternating=False)
+
+  def worth(game, beliefs=None):
+    tree = games.build_public_tree(game)
+    found = solvers.solve(tree, algorithm=algorithm, num_iterations=4, beliefs=beliefs)
+    return np.asarray(found.root_values)
+
+  game = whole.only(beliefs)
+  held, wanted = beliefs[:, game.kept] > 0, worth(whole, beliefs)[:, game.kept]
+  np.testing.assert_allclose(worth(game)[held], wanted[held], atol=1e-9)
+  other = whole.beliefs(("AA:0.2,KQs,JTs", texts[1]))[:, game.kept]
+  assert np.abs(worth(game, other) - wanted)[held].max() > 0.1
+
+
 def polar_case(fraction):
   """Nuts or nothing against one hand that beats nothing only; none of the cards overlap."""
   bets = BetSizes((((fraction,), ()),), all_in=False, max_raises=1)
@@ -214,7 +232,7 @@ class Enumerated:
     return total / 2
 
 
-@pytest.mark.parametrize("board", ["TsJhQsKhAd", pytest.param("TsJhQsKh", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("board", ["TsJhQsKhQd", pytest.param("TsJhQsKh", marks=pytest.mark.slow)])
 def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board):
   game = raked(board)
   with jax.enable_x64(True):
