@@ -87,8 +87,8 @@ class Go(Stones):
     label = self._groups(board)
     member = label[None] == jnp.arange(self.num_points)[:, None]  # [group, point]
     stones = jnp.stack([board == BLACK, board == WHITE])  # [P, point]
-    near = (self._next_to & stones[:, None]).any(axis=2)
-    touched = (member & near[:, None]).any(axis=2)  # [P, group]
+    near = jnp.any(self._next_to & stones[:, None], axis=2)
+    touched = jnp.any(member & near[:, None], axis=2)  # [P, group]
     own = stones | ((board == 0) & touched[:, label])
     return (own & ~own[::-1]).sum(axis=1)
 
