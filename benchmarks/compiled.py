@@ -78,9 +78,12 @@ def _spot(mesh: Mesh, card: str) -> Any:
   where = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.tree.map(lambda sharding, x: _shapes(x, sharding), where, problem)
   algorithm = ByBoards(solvers.discounted_cfr())
-  state = jax.eval_shape(lambda x: solve_boards._on_mesh(x, algorithm, mesh, "init"), problem)
-  run = lambda x, state: solve_boards._on_mesh(x, algorithm, mesh, "go_on", state, 2)  # noqa: E731
-  return jax.jit(run).trace(problem, state)
+
+  def call(problem: Any, *arguments: Any) -> Any:
+    return solve_boards._on_mesh(problem, algorithm, mesh, *arguments)
+
+  state = jax.eval_shape(lambda x: call(x, "init"), problem)
+  return jax.jit(lambda x, state: call(x, "go_on", state, 2)).trace(problem, state)
 
 
 # By name: what traces a program for a mesh of one device, and its arguments.

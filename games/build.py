@@ -264,7 +264,7 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
   actors = [[], *(above.kind[nodes.parent] for above, nodes in itertools.pairwise(levels))]
   shapes = [level_shape(group_of(n.kind), n.parent, np.array(x)) for n, x in zip(levels, actors)]
   structure = TreeStructure(tuple(shapes))
-  if levels[-1].infostate_parent is None:
+  if any(nodes.infostate_parent is None for nodes in levels):
     levels = [nodes._replace(infostate_parent=None) for nodes in levels]
   nodes = jax.tree.map(lambda *rows: np.concatenate(rows), *levels)
   state, kind = nodes.state, nodes.kind

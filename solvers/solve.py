@@ -281,7 +281,8 @@ def _table_bytes(tree: PublicTree | Lines) -> int:
 
 def _find(rows, others, algorithm, leaf_values, most=None, progress=None, done=0) -> Solution:
   """Solves one row, or rows `[B]`, `most` side by side at most, where their arrays are laid out."""
-  (shared, params, target, number), piece = others, None
+  shared, params, target, number = others
+  piece = None
   if most is not None:
     # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
     size = len(jax.tree.leaves(rows)[0])

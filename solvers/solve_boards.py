@@ -352,7 +352,8 @@ def boards_on(
   problem = _part_boards(lines, mesh.size, lock)
   shardings = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
   problem = jax.device_put(problem, shardings)
-  how, cut = (problem, algorithm, mesh), len(problem.top.lines.levels)
+  how = problem, algorithm, mesh
+  cut = len(problem.top.lines.levels)
   begun: tuple[Any, ...] = ("init",)
   if start is not None:
     sums = tuple((x[:cut], split_parts(problem, x[cut + 1 :])) for x in start[0])

@@ -147,7 +147,7 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
   sums = sum_choices(tree, values)
   off = np.abs(sums - 1)
   wrong = (off > most) & (kind < CHANCE)[:, None]
-  if wrong.any():  # an infostate without a move is not asked for any
+  if wrong.any():  # an infostate without a move at a node needs no distribution there
     wrong &= sum_choices(tree, np.ones_like(values)) > 0
   for node, infostate in np.argwhere(wrong).tolist():
     raise ValueError(

@@ -1,6 +1,5 @@
 """Scotland Yard in plain Python, which shares nothing with the rules but the map."""
 
-import copy
 from collections import defaultdict
 
 
@@ -19,13 +18,6 @@ class PlainScotlandYard:
     self.cards = [dict(own), *(dict(city.cards) for _ in city.detectives)]
     self.maybe, self.moved, self.turn, self.looks = {city.mister_x}, 0, 0, False
     self.doubles, self.chooses, self.second = city.doubles, False, False
-
-  def after(self, name):
-    """Returns the game after what happens next, itself unchanged."""
-    new = copy.copy(self)
-    new.detectives, new.cards = list(self.detectives), [dict(x) for x in self.cards]
-    new.take(name)
-    return new
 
   def over(self):
     return self.turn == 0 and self.moved == self.rounds

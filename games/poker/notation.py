@@ -317,8 +317,10 @@ def _runs_of(grid: np.ndarray, ranks: str) -> list[str]:
     both = suited & offsuit
     ways = []
     for shared in (both, np.zeros_like(both)):
-      parts = {"": shared, _SUITED: suited & ~shared, _OFFSUIT: offsuit & ~shared}.items()
-      ways.append([x for y, held in parts for x in _names(held, ranks[high + 1 :], rank, y)])
+      way = _names(shared, ranks[high + 1 :], rank)
+      for letter, held in ((_SUITED, suited), (_OFFSUIT, offsuit)):
+        way += _names(held & ~shared, ranks[high + 1 :], rank, letter)
+      ways.append(way)
     names += min(ways, key=lambda way: len(",".join(way)))
   return names
 

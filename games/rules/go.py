@@ -86,9 +86,9 @@ class Go(Stones):
     board = self._boards(state)[0]
     label = self._groups(board)
     member = label[None] == jnp.arange(self.num_points)[:, None]  # [group, point]
-    stones = jnp.equal(board, jnp.array([[BLACK], [WHITE]]))  # [P, point]
-    near = (self._next_to & stones[:, None]).any(axis=2)
-    touched = (member & near[:, None]).any(axis=2)  # [P, group]
+    stones = jnp.stack([board == BLACK, board == WHITE])  # [P, point]
+    near = jnp.any(self._next_to & stones[:, None], axis=2)
+    touched = jnp.any(member & near[:, None], axis=2)  # [P, group]
     own = stones | ((board == 0) & touched[:, label])
     return (own & ~own[::-1]).sum(axis=1)
 

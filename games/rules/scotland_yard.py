@@ -433,7 +433,7 @@ def _paths(city: Map, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     used = np.concatenate([used[walk], kinds[edge, None]], axis=1)
   # The number of the first path that begins like each, for every length of the beginning.
   number = np.arange(len(walks))
-  steps = walks[:, 1:] * len(city.kinds) + used
+  steps = walks[:, 1:] * len(city.kinds) + used  # the station and the kind of each move as one
   alike = np.logical_and.accumulate(steps[1:] == steps[:-1], axis=1).T
   first = np.zeros((rounds + 1, len(walks)), int)
   first[1:, 1:] = np.maximum.accumulate(np.where(alike, 0, number[1:]), axis=1)

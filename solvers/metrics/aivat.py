@@ -232,6 +232,7 @@ def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
 
 def zero_values(tree: PublicTree) -> ValueFunction:
   """Returns the value function that is zero everywhere."""
+  validation.check_unstacked(tree)
   return half_the_difference(tree, np.broadcast_to(0.0, (tree.num_nodes, 2, tree.num_infostates)))
 
 

@@ -278,7 +278,7 @@ class Problem:
     self, opponent_reach: Levels, leaf_values: jax.Array | None, player: int
   ) -> Any:
     """Returns counterfactual values of leaves and ends, each level's in parts; None for no part."""
-    # Of storages whose `values_up` this one is.
+    # A storage with a `values_up` of its own needs none.
 
   def _rise(self, index: int, values: jax.Array, policy: Any, player: int, outer: Any) -> Any:
     """Returns the values of the nodes above level `index` that have moves, from its `values`."""

@@ -72,10 +72,11 @@ GAMES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("number", [100, pytest.param(10_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", GAMES)
-def test_rules_are_those_of_open_spiel(name):
+def test_rules_are_those_of_open_spiel(name, number):
   game, text, points = GAMES[name]
-  number = 100 if points < 40 else 10
+  number = number if points < 40 else number // 10
   compared = against_open_spiel(game, pyspiel.load_game(text), number, points=points)
   assert compared > 5 * number
 

@@ -221,6 +221,7 @@ def test_values_of_nodes_are_means_over_pairs(name, dense, monkeypatch):
 
 def test_what_is_refused():
   game, tree, _, _ = case("kuhn")
+  assert "tree=int must be a PublicTree" in sentence_of(solvers.metrics.zero_values, 3)
   recorder = solvers.metrics.HandRecorder(game, solvers.metrics.zero_values(tree))
   end, nothing = (0, 1, 0), dict.fromkeys(map(tree.history, range(tree.num_nodes)), np.zeros(3))
   for history, told, rows, message in (

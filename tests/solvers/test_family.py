@@ -1,4 +1,4 @@
-"""Every named algorithm: its steps, its exploitability curves and the order they come in."""
+"""Every named algorithm: its steps and its exploitability curves."""
 
 import dataclasses
 import functools
@@ -243,28 +243,6 @@ def test_exploitability_falls(game, name):
     assert alternating[-1] < alternating[0] / (35 if game == "kuhn" else 200)
     # Taking turns is what makes these algorithms fast.
     assert alternating[-1] < simultaneous[-1] / 1.5
-
-
-ORDERS = [  # the first is ahead of the second
-  ("linear_cfr", "vanilla_cfr"),
-  ("discounted_cfr", "vanilla_cfr"),
-  ("cfr_plus", "vanilla_cfr"),
-  ("discounted_cfr_floored", "vanilla_cfr"),
-  ("discounted_cfr_pruning", "vanilla_cfr"),
-  ("linear_cfr", "linear_optimistic_fictitious_play"),
-  ("linear_optimistic_fictitious_play", "linear_fictitious_play"),
-]
-
-
-@pytest.mark.parametrize("game", harness.slow(GAMES, *GAMES[1:]))
-def test_known_orders(game):
-  """ReBeL, figures 4 and 5; thesis, section 3.1. After 256 updates and after 1,024."""
-  orders = ORDERS
-  if game == "kuhn":  # too small for the optimism to show
-    orders = [pair for pair in orders if pair[1] != "linear_fictitious_play"]
-  for ahead, behind in orders:
-    for one, other in zip(curve(ahead, game, True)[2:], curve(behind, game, True)[2:]):
-      assert one < other / 1.1, (ahead, behind)
 
 
 def test_control_a_curve_that_does_not_fall_is_seen(x64):

@@ -52,14 +52,14 @@ def judged_setting(name, parameters):
   logits = 4 * rng.normal(size=(tree.num_nodes, game.num_actions))
 
   def network(params, query):
-    node = query.features[:, 0].astype(int)
-    first = jnp.asarray(tree.kind)[node] == 1
+    seen = query.features[:, 0]  # player 1 sees a node's number below zero
+    node = jnp.where(seen < 0, -1 - seen, seen).astype(int)
     rows = jnp.asarray(values)[node]
-    rows = jnp.where(first[:, None, None], rows[:, ::-1], rows)
+    rows = jnp.where((seen < 0)[:, None, None], rows[:, ::-1], rows)
     likes = jnp.asarray(logits)[node][:, :, None]
     return StateAnswer(rows, likes + jnp.zeros(tree.num_infostates))
 
-  info = info._replace(features=np.stack([numbers, numbers]))
+  info = info._replace(features=np.stack([numbers, -1 - numbers]))
   return tree, info, network, lambda node: (values[node], logits[node])
 
 
@@ -236,8 +236,8 @@ def test_games_go_on_by_the_policy_and_the_deal():
 
 def judges(tree, info, table):
   """Returns a judgement of public belief states, and the features that it sees."""
-  seen = np.random.default_rng(0).normal(size=(tree.num_nodes, 1))
-  info = info._replace(features=np.stack([seen, seen]))
+  seen = np.random.default_rng(0).normal(size=(2, tree.num_nodes, 1))  # each player's own
+  info = info._replace(features=seen)
   table.tables = table.tables._replace(info=info)
 
   def worth(features, ours, other):

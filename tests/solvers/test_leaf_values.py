@@ -121,3 +121,28 @@ def test_slopes_of_a_pbs_value_are_infostate_values(name, player, x64):
   assert np.ptp(expected) > 0.1  # they are not all the value of the PBS
   unweighed = np.asarray(found) * mass(tree, beliefs, player)
   assert (np.abs(unweighed - expected).max() > 0.05) == (name == "kuhn")
+
+
+def test_slopes_of_solved_pbs_values_are_infostate_values(x64):
+  """ReBeL, theorem 1, by small steps of player 0's belief in Kuhn poker."""
+  tree, step = games.build_public_tree(harness.make_case("kuhn")[0]), 1e-3
+  beliefs = harness.random_beliefs(np.random.default_rng(5), possible_of(tree)[0])
+  weights = mass(tree, beliefs, 0)
+  near = np.stack([beliefs] * 4)
+  near[range(3), 0, range(3)] += step
+  solution = solvers.solve_batch(
+    tree,
+    algorithm=solvers.discounted_cfr(),
+    num_iterations=6_000,
+    beliefs=near / near.sum(axis=2, keepdims=True),
+  )
+  worth = (near[:, 0] * weights * solution.root_values[:, 0]).sum(axis=1)
+  slopes = jnp.asarray(worth[:3] - worth[3]) / step
+
+  def value(beliefs):
+    return (slopes @ beliefs[0]) / (weights @ beliefs[0])
+
+  found = solvers.contrib.infostate_values(tree, value, beliefs, player=0)
+  expected = solution.root_values[3, 0]
+  np.testing.assert_allclose(found, expected, atol=0.02)
+  assert np.ptp(expected) > 0.1  # they are not all the value of the PBS

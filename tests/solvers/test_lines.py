@@ -307,6 +307,13 @@ def test_exploitability_in_single_precision(rivers):
   assert gaps[0][0] != pytest.approx(gaps[1][1], rel=0.01)  # the control: two iterations later
 
 
+def test_values_that_are_not_numbers_do_not_look_solved(rivers):
+  lines = rivers[1][0][0]
+  lines = dataclasses.replace(lines, stakes=jax.tree.map(lambda x: x * np.nan, lines.stakes))
+  how = {"algorithm": solvers.linear_cfr(), "target": 1.0, "num_iterations": 2}
+  assert np.isnan(solvers.solve(lines, **how).exploitability)
+
+
 def test_ranges_that_tell_cards_apart_are_not_merged(rivers):
   game = rivers[0][0]
   beliefs = game.prior().copy()

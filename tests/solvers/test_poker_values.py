@@ -1,4 +1,4 @@
-"""Poker: showdowns against sums over pairs, a rake against enumeration, OpenSpiel, closed forms."""
+"""Poker: showdowns against sums over pairs, a rake against enumeration, closed forms."""
 
 import functools
 import itertools
@@ -6,10 +6,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pyspiel
 import pytest
-from open_spiel.python import policy as spiel_policy
-from open_spiel.python.algorithms import exploitability as spiel_exploitability
 
 import games
 import solvers
@@ -103,51 +100,22 @@ def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
     solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs)
 
 
-def universal_poker(stack):
-  return pyspiel.load_game(
-    "universal_poker(betting=nolimit,numPlayers=2,numRounds=2,blind=100 100,firstPlayer=1 1,"
-    "numSuits=2,numRanks=3,numHoleCards=2,numBoardCards=0 1,"
-    f"stack={stack} {stack},bettingAbstraction=fcpa)"
-  )
+def test_held_hands_play_as_in_the_whole_game(x64):
+  """Control: other weights of hands."""
+  whole, texts = small_spot("TsJhQsKhQd"), ("AA,KQs,JTs", "TT,AJs:0.5,KK")
+  beliefs = whole.beliefs(texts)
+  algorithm = solvers.linear_cfr(alternating=False)
 
+  def worth(game, beliefs=None):
+    tree = games.build_public_tree(game)
+    found = solvers.solve(tree, algorithm=algorithm, num_iterations=4, beliefs=beliefs)
+    return np.asarray(found.root_values)
 
-def taste(action, cards):
-  """How much a player likes a move, by its hand: any policy will do that is the same in both."""
-  return 1.0 + (7 * sum(cards) + 3 * action + max(cards) * action) % 5
-
-
-class TastePolicy(spiel_policy.Policy):
-  def __init__(self, game):
-    super().__init__(game, [0, 1])
-
-  def action_probabilities(self, state, player_id=None):
-    player = state.current_player()
-    cards = state.history()[2 * player : 2 * player + 2]
-    likes = {action: taste(action, cards) for action in state.legal_actions()}
-    return {action: like / sum(likes.values()) for action, like in likes.items()}
-
-
-def taste_on_tree(game, tree):
-  policy = np.ones((tree.num_nodes, tree.num_infostates))
-  hands = game.hole_cards.tolist()
-  for node in np.flatnonzero(tree.kind <= games.PLAYER_1):
-    children = np.flatnonzero(tree.parent == node)
-    rows = np.array([[taste(int(tree.action[c]), hand) for hand in hands] for c in children])
-    policy[children] = rows / rows.sum(axis=0)
-  return policy
-
-
-def test_exploitability_of_any_policy_is_open_spiels():
-  game = games.make("small_holdem", ranks="234", suits="sh", stack=500, bets=(1.0,))
-  tree = games.build_public_tree(game)
-  ours = float(solvers.exploitability(tree, taste_on_tree(game, tree)))
-  theirs = universal_poker(500)
-  value = spiel_exploitability.exploitability(theirs, TastePolicy(theirs))
-  assert value > 10
-  np.testing.assert_allclose(ours, value, rtol=1e-5)
-  # The same policy in a game of another stack is another number: the comparison can fail.
-  other = universal_poker(450)
-  assert abs(spiel_exploitability.exploitability(other, TastePolicy(other)) - value) > 0.1
+  game = whole.only(beliefs)
+  held, wanted = beliefs[:, game.kept] > 0, worth(whole, beliefs)[:, game.kept]
+  np.testing.assert_allclose(worth(game)[held], wanted[held], atol=1e-9)
+  other = whole.beliefs(("AA:0.2,KQs,JTs", texts[1]))[:, game.kept]
+  assert np.abs(worth(game, other) - wanted)[held].max() > 0.1
 
 
 def polar_case(fraction):
@@ -264,7 +232,7 @@ class Enumerated:
     return total / 2
 
 
-@pytest.mark.parametrize("board", ["TsJhQsKhAd", pytest.param("TsJhQsKh", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("board", ["TsJhQsKhQd", pytest.param("TsJhQsKh", marks=pytest.mark.slow)])
 def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board):
   game = raked(board)
   with jax.enable_x64(True):

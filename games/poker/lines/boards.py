@@ -162,13 +162,13 @@ def dead_suits(deck: Deck, board: Sequence[int], to_come: int) -> np.ndarray:
 def card_groups(game: Holdem) -> np.ndarray:
   """Returns the lowest card that each, off the board, can change places with: `[num_cards]`."""
   deck = game.deck
-  cards = np.arange(deck.num_cards)
   dead = dead_suits(deck, game.board, sum(game.deals))[deck.suit_of]
-  alone = ~dead | np.isin(cards, game.board)
-  _, first, of = np.unique(
-    np.where(alone, -1 - cards, deck.rank_of), return_index=True, return_inverse=True
-  )
-  return first[of]
+  group = np.arange(deck.num_cards)
+  free = dead & ~np.isin(group, game.board)
+  for rank in np.unique(deck.rank_of):
+    cards = np.flatnonzero((deck.rank_of == rank) & free)
+    group[cards] = cards.min(initial=deck.num_cards)
+  return group
 
 
 class Alike(NamedTuple):

@@ -110,6 +110,8 @@ def betting_lines(
         ends.append(states[kind == CLOSED])
         origins.append((len(shapes) - 1, counts[CLOSED]))
       before = states[: counts[DECISION]]
+      if not len(before):
+        break
       mover = int(actor[0])
       assert (actor[: len(before)] == mover).all(), "players take turns"
       action, parent = np.nonzero(game.legal_actions(before).T)
@@ -263,14 +265,20 @@ def make_lines(game: Holdem, apart: np.ndarray | None = None) -> tuple[Lines, Li
   for number, (own, both) in enumerate(zip(boards, classes)):
     shown = number == len(game.deals)
     strengths = game.dealing.strengths_on(game.hole_cards, own.cards) if shown else None
-    belief: Any = tuple(np.where(x.hand == NONE, 0.0, y[x.hand]) for x, y in zip(both, rows))
-    groups = [_group(game, both, alike, i, *x, strengths) for i, x in enumerate(own.groups)]
-    links: Any = None, None  # columns of the round before, and those here that they come to
+    belief: Any = tuple(
+      np.where(hands.hand == NONE, 0.0, row[hands.hand]) for hands, row in zip(both, rows)
+    )
+    groups = tuple(
+      _group(game, both, alike, i, first, last, strengths)
+      for i, (first, last) in enumerate(own.groups)
+    )
+    parent: Any = None  # columns of the round before
+    children: Any = None  # columns here that those of the round before come to
     if number:
-      above = zip(classes[number - 1], both)
-      below = tuple(dealt_columns(boards[number - 1], *x, alike.moved) for x in above)
-      links = tuple(parent_columns(x, len(y.hand)) for x, y in zip(below, both)), below
-    streets.append(Street(belief, links[0], links[1], tuple(groups)))
+      above, before = boards[number - 1], classes[number - 1]
+      children = tuple(dealt_columns(above, before[p], both[p], alike.moved) for p in (0, 1))
+      parent = tuple(parent_columns(children[p], len(both[p].hand)) for p in (0, 1))
+    streets.append(Street(belief, parent, children, groups))
   chance = np.cumprod([1.0, *game.dealing.probability(np.arange(len(game.deals)))])
 
   def ends(chips: list[np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:

@@ -106,11 +106,14 @@ def share_shapes(shapes: Sequence[Shape], most: float = _MOST_WASTE) -> list[Sha
   places: dict[int, int] = {}
   for i in sorted(range(len(shapes)), key=lambda i: -shapes[i].cells):
     own = shapes[i]
-    joined = ((k, shape.join(own)) for k, shape in enumerate(shared) if shape.kind == own.kind)
-    # None of those that share a shape so far has fewer cells.
-    fits = (x for x in joined if x[1].cells <= most * own.cells)
-    places[i], shape = next(fits, (len(shared), own))
-    shared[places[i] : places[i] + 1] = [shape]
+    for k in [k for k, shape in enumerate(shared) if shape.kind == own.kind]:
+      joined = shared[k].join(own)
+      if joined.cells <= most * own.cells:  # none of those that share it has fewer
+        shared[k], places[i] = joined, k
+        break
+    else:
+      places[i] = len(shared)
+      shared.append(own)
   return [shared[places[i]] for i in range(len(shapes))]
 
 

@@ -137,7 +137,8 @@ def _weight(old: AffineProblem, new: AffineProblem, start: Transferable, player:
   iterations = jnp.maximum(start.iterations, 1.0)
   before, after, growth, moves = (jnp.asarray(x, iterations.dtype) for x in (0, 0, 0, 1))
   for i, regret in enumerate(start.state.regret):
-    if (moved := new.moves_at(i, player)) is False:
+    moved = new.moves_at(i, player)
+    if moved is False:
       continue
     one, two = (jnp.where(moved, p.combine(regret), 0.0) for p in (old, new))
     before += (jnp.maximum(one, 0.0) ** 2).sum()

@@ -27,8 +27,8 @@ _BY_CARD = 2.5  # sums by card where a table has so many times their entries
 class Folds(NamedTuple):
   """What a fold is worth to each player: the other's reach that shares no card with a hand."""
 
-  # `[D, J of the other, J]` for each player; where sums by card are faster `[D, J of the other,
-  # C + 1]`, how many hands of each class hold a card, and how many there are
+  # Each player's table `[D, J of the other, J]`; where sums by card are faster, how many hands of
+  # each of the other's classes hold a card, and how many there are: `[D, J of the other, C + 1]`
   down: tuple[jax.Array, jax.Array]
   # by card `[D, C + 1, J]` -1 where the hand of a class holds the card, then 1; else None
   up: tuple[jax.Array, jax.Array] | None = None
@@ -186,7 +186,8 @@ def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
   values = _by_board(reach, folds.down[player])
   if folds.up is None:
     return values
-  values, own = _by_board(values, folds.up[player]), reach  # a hand was taken out by both its cards
+  values = _by_board(values, folds.up[player])
+  own = reach  # of the same hand, which each of its two cards has taken out
   if folds.twin is not None:
     own = jnp.pad(reach, ((0, 0), (0, 0), (0, 1)))
     own = own.at[..., folds.twin[player]].get(mode="promise_in_bounds")

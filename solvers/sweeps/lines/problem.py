@@ -129,6 +129,12 @@ class LinesProblem(Problem):
     _fill(outer, take_rows(above, np.argsort(level.order)), level.closed)
     return None
 
+  def _held_best(self, index, player, values):
+    """As `Problem._held_best`; every row is there, so that one that is not finite shows."""
+    if self.floor is None:
+      return self._answer(index, player, values)
+    return super()._held_best(index, player, values)
+
   def _pad(self, row: jax.Array) -> jax.Array:
     return jnp.pad(row, (0, self.num_infostates - len(row)))
 
@@ -200,7 +206,7 @@ def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
 
 
 def _fill(outer: Any, rows: jax.Array, numbers: Sequence[tuple[int, int]]) -> None:
-  """Makes rows the values of closed lines, a number of each level `(index, number)`."""
+  """Puts rows of values in the place of closed lines; `numbers` are `(level, rows of it)`."""
   stops = np.cumsum([number for _, number in numbers])[:-1]
   for (i, _), part in zip(numbers, jnp.split(rows, stops)):
     outer[i][0] = part
