@@ -173,7 +173,7 @@ def _kept(measure: Callable[[], Any], default: Any = None) -> tuple[Any, bool]:
 
 
 def _local_best_response(options: Options, policy: checkpoint.Policy, shown: Display) -> Any:
-  """Returns the payoff of local best response against the agent, by ReBeL's rules (table 1)."""
+  """Returns the `LBRResult` of local best response to the agent, by ReBeL's rules (table 1)."""
   from rebel_jax.agents.belief_agent import StreetSearcher
   from rebel_jax.agents.match import AgentStrategy
 

@@ -283,7 +283,7 @@ def run(table: Terminal, options: Options) -> None:
       table.say(f"Score after {played} game{'s' * (played > 1)}: you {table.score:+g}")
       if played == options.games:
         break
-      for answer in iter(lambda: table.answer("Enter for another game, why, or quit: "), ""):
+      while answer := table.answer("Enter for another game, why, or quit: "):
         lines = table.record or ["The agent made no decision in this game."]
         for line in lines if answer == "why" else [f"{answer!r} is not understood"]:
           table.say(f"  {line}")

@@ -70,7 +70,7 @@ class Searcher:
     algorithm: str | None = None,
     depth: int | str | None = None,
     average: bool = False,
-    num_games: validation.Positive = 1,
+    num_games: int = 1,
     seed: int = 0,
   ):
     """Prepares the compiled searches.
@@ -92,7 +92,7 @@ class Searcher:
     config = checked_numbers(policy).config
     name = config.rebel.eval_algorithm if algorithm is None else algorithm
     self.num_iterations = validation.check_even("iterations", iterations)
-    self.num_games = num_games
+    self.num_games = validation.check_integer("num_games", num_games)
     check_algorithm("algorithm", name)
     self.game: Any = config.make_game()
     self._params, self._average, self._key = policy.params, average, jax.random.key(seed)

@@ -84,9 +84,11 @@ def play_round(
   params: Any,
   key: jax.Array,
 ) -> Tables:
-  """Plays the games at a stage to its end against the `opponent` `[]` of those in `likes`."""
-  # Games at other stages stay as they are. `likes`: how much each of several players likes the
-  # moves of a tree, whoever would make them, `[K, N]`.
+  """Plays the games at a stage to its end against the `opponent` `[]` of those in `likes`.
+
+  Games at other stages stay as they are. `likes(tree)` says how much each of `K` players likes each
+  move of a tree, whoever would make it: `[K, N]`.
+  """
   number = len(tables.seat)
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
@@ -148,10 +150,11 @@ def show_down(stage: TemplateStage, tables: Tables) -> Tables:
     problem = make_problem(fill(stage.rules, stage.number, state), reach)
     return ended_value(problem, problem.uniform_policy(), seat)
 
-  won = jax.lax.map(
-    lambda game: jax.lax.cond(game[0], win, lambda *_: jnp.zeros((), tables.won.dtype), *game[1:]),
-    (here, tables.roots, tables.reach, tables.seat),
-  )
+  def win_if_here(game):
+    here, *about = game
+    return jax.lax.cond(here, win, lambda *_: jnp.zeros((), tables.won.dtype), *about)
+
+  won = jax.lax.map(win_if_here, (here, tables.roots, tables.reach, tables.seat))
   return tables._replace(
     won=tables.won + tables.weight * won, weight=jnp.where(here, 0.0, tables.weight)
   )

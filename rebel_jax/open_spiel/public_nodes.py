@@ -81,7 +81,7 @@ class PublicNodes:
 
   def __init__(self, game: pyspiel.Game, histories: SpielHistories, budget: Budget, *, eager: bool):
     self.nodes: list[SpielNode] = []
-    self.names: dict[int, dict[str, None]] = defaultdict(dict)  # of actions, in order
+    self.names: dict[int, dict[str, None]] = defaultdict(dict)  # of each action, none twice
     self.infostates_change = False  # where one splits, or ends for another reason than chance
     self._of, self._budget = histories, budget
     self._first_unseen = 1 + max(action for _, action in histories.action_names)
@@ -308,8 +308,10 @@ class PublicNodes:
 
   def keys(self, history: int, moment: int) -> Keys:
     """Returns the players' observations at a history; its end is observed at any time."""
-    acts = self._time[history] <= moment  # else its infostates are those of `waiting`
-    return (self._known[0][acts][history], PASS), (self._known[1][acts][history], PASS)
+    first, second = self._known
+    if self._time[history] <= moment:
+      return (first.of[history], PASS), (second.of[history], PASS)
+    return (first.waiting[history], PASS), (second.waiting[history], PASS)
 
   def first_actor(self, members: list[int], moment: int) -> int:
     """Returns who moves first: 0, 1 or `CHANCE`."""

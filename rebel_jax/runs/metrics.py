@@ -292,8 +292,12 @@ class Pace:
     if self.config is not self._whole or limit is None:
       return False
     last, seconds, a_step = 0, _CAREFULLY * (limit - elapsed), 2 * self.config.solves_per_step
-    shorter = lambda steps: self.config.replace(examples=a_step * steps)  # noqa: E731
+
+    def shorter(steps: int) -> Config:
+      return self.config.replace(examples=a_step * steps)
+
     if elapsed >= _LOOK * limit and self.left(step) > seconds > 0:
+      # `last`: the most steps of a run that ends in time; 0 where not even the next step fits.
       steps = range(step + 1, self.config.num_steps)
       fitting = bisect.bisect_right(steps, seconds, key=lambda x: self.left(step, shorter(x)))
       last = step + fitting if fitting else 0

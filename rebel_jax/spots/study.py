@@ -1,4 +1,7 @@
-"""One node of a solved spot: strategy and values by hand, kind of hand and next card; a trial."""
+"""One node of a solved spot by hand, kind of hand and next card, and a hand played against it.
+
+A node has strategy and values; a `Trial` is one hand of a person against the solution.
+"""
 
 import contextlib
 import csv

@@ -271,6 +271,7 @@ def redistribute_lanes(lanes: Lanes | ChainLanes, num_devices: int) -> Any:
   # Games are a full buffer, in which the one that waits longest is the oldest: each device's from
   # its `turn` on, one of each device after the other, so none waits longer.
   games = lanes._asdict()
+  # `Lanes` have a turn, `ChainLanes` a queue of questions and how many of them were taken.
   turn, waiting, taken = (games.pop(name, 0) for name in ("turn", "waiting", "taken"))
   devices, number = jax.tree.leaves(games)[0].shape[:2]
   added = np.full(devices, number, np.int32) + np.asarray(turn)
@@ -296,6 +297,7 @@ def redistribute_replay(replay: replays.Replay, num_devices: int, first: Any = 0
   order = np.argsort(~held.T.ravel(), kind="stable")
   total = (added - first).sum() if held.all() else held.sum()
   new_added = (total + np.arange(num_devices)[::-1]) // num_devices
+  # Each new slot `[N, C']` by the age of its example there, then by the age and device it had.
   new_age = (new_added[:, None] - 1 - np.arange(new_capacity)) % new_capacity
   age, device = np.divmod(
     order[new_age * num_devices + np.arange(num_devices)[:, None]], len(added)

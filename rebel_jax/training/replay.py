@@ -29,10 +29,12 @@ class Replay(NamedTuple):
 
 def make_replay(example: Any, capacity: int) -> Replay:
   """Returns an empty buffer of examples that have the shapes and dtypes of `example`."""
-  empty = jax.tree.map(
-    lambda x: (half_zeros if _is_long(x) else jnp.zeros)((capacity, *x.shape), x.dtype), example
-  )
-  return Replay(empty, jnp.zeros((), jnp.int32))
+
+  def empty(x: Any) -> Any:
+    zeros = half_zeros if _is_long(x) else jnp.zeros
+    return zeros((capacity, *x.shape), x.dtype)
+
+  return Replay(jax.tree.map(empty, example), jnp.zeros((), jnp.int32))
 
 
 def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:

@@ -87,16 +87,17 @@ class SelfPlay:
     """Solves the subgames that the lanes are in and moves each lane on to a sampled leaf."""
     # Stages are served in turn: a lane plays from the first to the last of them in one step.
     begins, starts, searched = None, None, list[Searched]()
-    start, first, start_key = table.stages[0], self.layers[0], jax.random.split(key, 5)[4]
-    if self.share_start and start.depth_limited:
+    opening, first = table.stages[0], self.layers[0]
+    start_key = jax.random.split(key, 5)[4]
+    if self.share_start and opening.depth_limited:
       begins = table.starts(jax.random.fold_in(start_key, 4), self.num_starts)
-    # One batch of searches holds the lanes and the starts that they share.
-    alike = len(table.stages) == 1 and first.served and start.decides
+    # Searches of the lanes and of the starts that they share are one batch where they are alike.
+    alike = len(table.stages) == 1 and first.served and opening.decides
     if begins is None:
       starts = self.init(table, jax.random.fold_in(key, len(table.stages)))
     elif not (alike and first.in_place(self.num_lanes)):
       found = search_starts(
-        start,
+        opening,
         begins,
         self.algorithm,
         self.num_iterations,
@@ -104,10 +105,10 @@ class SelfPlay:
         params,
         self.policy,
       )
-      starts, searched = new_games(start, self, begins, found, start_key)
+      starts, searched = new_games(opening, self, begins, found, start_key)
     if starts is not None and not first.served:
       roots, beliefs = where_lanes(
-        start.holds(lanes.roots), (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
+        opening.holds(lanes.roots), (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
       )
       lanes = lanes._replace(roots=roots, beliefs=beliefs)
     counts = []

@@ -1,6 +1,5 @@
 """Builds a configuration's networks, targets, subgames and training loop."""
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -179,10 +178,12 @@ def make_subgames(
 
 def made_on_device(config: Config, game: Game) -> bool:
   """Says whether a game's subgames are too many to be written out, and are made from templates."""
-  by_stage = config.rebel.depth == "stage"
-  with contextlib.suppress(ValueError):
-    return by_stage and game.templates() is not None and (game.unlisted or not stages_fit(game))
-  return False
+  if config.rebel.depth != "stage":
+    return False
+  try:
+    return game.templates() is not None and (game.unlisted or not stages_fit(game))
+  except ValueError:  # it has none with these parameters
+    return False
 
 
 def make_targets(config: Config, game: Game) -> tuple[Target, ...]:

@@ -160,6 +160,12 @@ def test_mistakes_are_named():
   agent.start(1, 0)
   assert "player=1 is not to move here, player 0 is" in sentence_of(agent.act)
   assert "action=9 is not legal here" in sentence_of(agent.observe, 9)
+  for number, error, sentence in (
+    (1.5, TypeError, "num_games=1.5 must be an integer"),
+    (2**40, ValueError, "num_games=1099511627776 must be .* at least 1, at most 2147483647"),
+  ):
+    with pytest.raises(error, match=sentence):
+      Searcher(untrained("kuhn_poker"), iterations=ITERATIONS, num_games=number)
 
 
 @pytest.fixture(scope="module")
