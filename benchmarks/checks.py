@@ -21,7 +21,7 @@ from benchmarks import timing
 from games.pairs import compatible_mass
 from games.poker import BetSizes, RiverEndgame
 from rebel_jax import Config
-from rebel_jax.networks.names import orthogonalised
+from rebel_jax.networks.optimizers import orthogonalised
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training.setup import make_setup
 from solvers.sweeps import showdowns

@@ -20,7 +20,8 @@ import tyro
 
 import solvers
 from games.arrays import is_finite, is_whole, short, unknown_name
-from rebel_jax.networks.names import NETWORKS, OPTIMIZERS
+from rebel_jax.networks.names import NETWORKS
+from rebel_jax.networks.optimizers import OPTIMIZERS
 
 
 class ConfigError(ValueError):

@@ -10,7 +10,8 @@ from games.poker import Holdem
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors, unknown
 from rebel_jax.networks.fused_layers import MAX_WIDTH
-from rebel_jax.networks.names import ACTIVATIONS, NETWORKS, OPTIMIZERS, PRECISIONS
+from rebel_jax.networks.names import ACTIVATIONS, NETWORKS, PRECISIONS
+from rebel_jax.networks.optimizers import OPTIMIZERS
 
 
 class SearchKind:

@@ -17,7 +17,7 @@ import optax
 from games import Game
 from rebel_jax.config import Config
 from rebel_jax.config.config import LearningSettings
-from rebel_jax.networks.names import OPTIMIZERS
+from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import MoveNetwork, PolicyNetwork, ValueNetwork, ValuePolicyNetwork
 from rebel_jax.training.chain_play import Solved
 from rebel_jax.training.self_play import Searched

@@ -20,7 +20,8 @@ import games
 import rebel_jax
 import solvers
 from rebel_jax.config import allowed
-from rebel_jax.networks.names import ACTIVATIONS, OPTIMIZERS
+from rebel_jax.networks.names import ACTIVATIONS
+from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.training.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ import games
 import solvers
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.networks import names
-from rebel_jax.networks.names import OPTIMIZERS
+from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.training import targets
 from rebel_jax.training.self_play import Lanes, ServedStage, choose_lanes
 from rebel_jax.training.setup import make_setup
