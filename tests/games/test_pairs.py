@@ -12,18 +12,11 @@ from tests.harness import random_beliefs
 from tests.sentences import sentence_of
 
 
-def make_game():
-  return games.make("small_holdem", ranks="JQKA", suits="sh", stack=300)
-
-
-def both(game):
-  """Returns the pairs of a game of hole cards, and the same written out."""
-  return game.pairs(), DensePairs(game.pair_weights(), game.payoffs())
-
-
 @pytest.fixture(scope="module")
 def made():
-  return both(make_game())
+  """Returns the pairs of a game of hole cards, and the same written out."""
+  game = games.make("small_holdem", ranks="JQKA", suits="sh", stack=300)
+  return game.pairs(), DensePairs(game.pair_weights(), game.payoffs())
 
 
 def assert_alike(cards, tables):

@@ -134,13 +134,6 @@ def with_donk_bets(donk):
   return small_spot("TsJhQsKh", ("AA,KQ", "TT,AJ:0.5"), stack=400, bets=bets)
 
 
-def bets_of_pot(game, states, history):
-  """Returns the bets after a history as fractions of the pot; None where a player faces one."""
-  turn, bets = game.rules.at(states[history]), game.bets_at(states[history]).values()
-  paid = turn.highest
-  return None if turn.may_fold else [round((to - paid) / (2 * paid), 2) for to in bets]
-
-
 def last_bettor(game, history):
   """Returns who bet last in the round before, and whether anybody acted in this one; by hand."""
   bettor, before, actor, acted = None, None, 0, False
@@ -162,16 +155,16 @@ def test_sizes_follow_from_the_history(donk, sizes):
   game = with_donk_bets(donk)
   tree = games.build_public_tree(game)
   histories = [tree.history(n) for n in range(tree.num_nodes)]
-  states = dict(zip(histories, np.asarray(tree.state)))
   seen = set()
-  for node, history in enumerate(histories):
+  for node, (history, state) in enumerate(zip(histories, np.asarray(tree.state))):
     if tree.kind[node] in (CHANCE, TERMINAL):
       continue
-    bets = bets_of_pot(game, states, history)
+    turn = game.rules.at(state)
     before, acted = last_bettor(game, history)
     leads = before == 1 and not acted  # player 0 acts first
-    if bets is not None:
-      assert bets == (sizes if leads else [0.5, 1.0])
+    if not turn.may_fold:
+      of_pot = [(to / turn.highest - 1) / 2 for to in game.bets_at(state).values()]
+      assert np.round(of_pot, 2).tolist() == (sizes if leads else [0.5, 1.0])
       seen.add(leads)
   assert seen == {True, False}
 

@@ -37,15 +37,6 @@ def change_level(index, **changes):
   return changed
 
 
-def shift(runs):
-  return tuple((start + 1, stop + 1) for start, stop in runs)
-
-
-def other_table(runs):
-  (table, start, stop), *rest = runs
-  return ((1 - table, start, stop), *rest)
-
-
 CHANGES = {
   "parent": change("parent", 4, lambda x: x - 1),
   "action": change("action", 2, lambda x: x - 1),
@@ -61,8 +52,8 @@ CHANGES = {
   "payoff_index": change("payoff_index", 0, lambda x: 1 - x),
   "root_features": change("root_features", (0, 0), lambda x: x + 1),
   "terminal_nodes": change("terminal_nodes", 0, lambda x: x + 1),
-  "runs": change_level(2, runs=shift),
-  "payoff_runs": change_level(2, payoff_runs=other_table),
+  "runs": change_level(2, runs=lambda x: tuple((start + 1, stop + 1) for start, stop in x)),
+  "payoff_runs": change_level(2, payoff_runs=lambda x: ((1 - x[0][0], *x[0][1:]), *x[1:])),
   "parent_actor": change_level(2, parent_actor=lambda actor: 1 - actor),
   "leaf_features": change("leaf_features", (0, 0, 0), lambda x: x + 1),
   "leaf_actor": change("leaf_actor", 0, lambda x: x + 1),

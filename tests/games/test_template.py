@@ -22,17 +22,13 @@ VARY = dict(stack="250-600", pot="100-300", bets=0.1, board="random")
 BIG_BLIND = 8  # column of the features of a game with fresh stacks
 
 
-def make_river(**changes):
-  return games.make("river_endgame_holdem", **SMALL | dict(board="QsKhAdQhKs") | changes)
-
-
 def make_turn(**changes):
   return games.make("turn_endgame_holdem", **SMALL | dict(board="QsKhAdQh") | changes)
 
 
 # A river has one template; others one for each round, deal, and deals to hands that are all-in.
 GAMES = {
-  "river": lambda: make_river().vary(**VARY),
+  "river": lambda: games.make("river_endgame_holdem", board="QsKhAdQhKs", **SMALL).vary(**VARY),
   "turn": make_turn,
   "fresh turn": lambda: make_turn(pot=100).vary(**VARY),
   "two rounds": lambda: games.make("small_holdem", ranks="QKA"),
@@ -52,11 +48,6 @@ def filling(game, number):
   return jax.jit(jax.vmap(lambda state: fill(game.templates(), number, state)))
 
 
-def fill_all(game, number, states):
-  """Returns the filled trees of one template at `states`."""
-  return jax.tree.map(np.asarray, filling(game, number)(jnp.asarray(states, jnp.int32)))
-
-
 def walk(game, number_of_walks=WALKS, seed=0):
   """Follows hands, some all-in and some for few chips."""
   rules, rng = game.templates(), np.random.default_rng(seed)
@@ -69,7 +60,8 @@ def walk(game, number_of_walks=WALKS, seed=0):
       continue
     # Always as many, so that a template is compiled once.
     standing = np.resize(np.flatnonzero(there), number_of_walks)
-    trees = fill_all(game, number, states[standing])
+    trees = filling(game, number)(jnp.asarray(states[standing], jnp.int32))
+    trees = jax.tree.map(np.asarray, trees)
     yield number, states[standing[: there.sum()]], trees
     for row, walker in enumerate(np.flatnonzero(there)):
       if template.structure.num_leaves:

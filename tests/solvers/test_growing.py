@@ -422,11 +422,6 @@ def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promis
     np.testing.assert_allclose(start.beliefs[1 - searcher], even)
 
 
-def random_policy(histories, rng):
-  weights = rng.random(histories.moves.shape) * (histories.moves >= 0)
-  return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
-
-
 @pytest.mark.parametrize(
   "name", ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)]
 )
@@ -438,7 +433,8 @@ def test_best_responses_are_those_in_the_tree(name, x64):
   assert len(histories.kind) == tree.num_nodes
   found = []
   for _ in range(2):
-    policy = random_policy(histories, rng)
+    weights = rng.random(histories.moves.shape) * (histories.moves >= 0)
+    policy = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
     rows = np.ones((tree.num_nodes, tree.num_infostates))
     for node in np.flatnonzero(histories.kind < games.CHANCE):
       there = histories.child[node] >= 0

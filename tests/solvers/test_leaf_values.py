@@ -50,10 +50,9 @@ def test_the_average_whole_policy_approaches_an_equilibrium(case):
   assert late < early / 2
 
 
-@pytest.mark.parametrize("player", [1])
 @pytest.mark.parametrize("case", harness.slow(CASES, "liars_dice_1x3f", "leduc"))
-def test_a_leaf_is_worth_what_its_subgame_is(case, player, x64):
-  game, tree = make(case)
+def test_a_leaf_is_worth_what_its_subgame_is(case, x64):
+  (game, tree), player = make(case), 1
   query = random_query(tree, player)
   algorithm = solvers.discounted_cfr()
   oracle = solvers.exact_leaf_values(game, algorithm=algorithm, num_iterations=8)

@@ -129,48 +129,24 @@ def test_fictitious_play_takes_lines():
   assert found.exploitability == pytest.approx(whole.exploitability, rel=1e-3)
 
 
-@pytest.fixture(scope="module")
-def flop():
-  """Three rounds of betting with few cards, the last round a few boards at a time."""
+@pytest.mark.slow
+def test_a_flop_is_solved_as_on_the_tree(monkeypatch):
+  """With few cards, the last round a few boards at a time; control: an update not counted."""
   game = small_spot("TsJsKs", ("AA,KQ", "TT,AJ:0.5,QTs"))
-  with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
-    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=800))
-    found = game, *solve(game, 4)
+  monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=800))
+  with jax.enable_x64(True):
+    gap, policy, tree = solve(game, 4)
     problem = parts.make_parted_problem(make_lines(game)[0])
   boards = [(part.boards, part.num_chunks, part.group.boards) for part in problem.parts]
   assert len(boards) > 1  # some boards leave suits alike
   assert any(number < chunks * size for number, chunks, size in boards)  # filled up
   assert any(size > 1 for _, _, size in boards)
-  return found
-
-
-@pytest.mark.slow
-def test_a_flop_is_solved_as_on_the_tree(flop):
-  assert_solved_as_on_the_tree(*flop)
-
-
-@pytest.mark.slow
-def test_a_first_policy_that_is_not_counted_would_be_found(flop, monkeypatch):
-  game, gap, _, _ = flop
+  assert_solved_as_on_the_tree(game, gap, policy, tree)
   monkeypatch.setattr(ByBoards, "_count_first", lambda self, problem, state: state)
   jax.clear_caches()
   with jax.enable_x64(True):
     assert abs(solve(game, 4)[0] - gap) > 1e-3
   jax.clear_caches()
-
-
-@pytest.fixture(scope="module")
-def packing():
-  """What 16-bit tables are tried on, and how well it is solved by tables of a kind."""
-  lines, _ = make_lines(make("TsJh9hAs", ALIKE))
-
-  def gap(kind):
-    solved = solvers.solve(
-      lines, algorithm=solvers.discounted_cfr(), target=0, num_iterations=600, tables=kind
-    )
-    return solved.exploitability / 20
-
-  return gap
 
 
 @pytest.mark.parametrize("board", harness.slow(["TsJh9hAs", "TsJh9hAsKd"], "TsJh9hAsKd"))
@@ -240,13 +216,16 @@ def test_packed_rows_lose_no_more_than_half_says(made):
 
 
 @pytest.mark.slow
-def test_tables_of_16_bits_solve_to_a_thousandth_of_the_pot(packing):
+def test_tables_of_16_bits_solve_to_a_thousandth_of_the_pot(monkeypatch):
+  """Control: a wrong scale."""
+  lines, _ = make_lines(make("TsJh9hAs", ALIKE))
+
+  def packing(kind):
+    how = {"algorithm": solvers.discounted_cfr(), "target": 0, "num_iterations": 600}
+    return solvers.solve(lines, tables=kind, **how).exploitability / 20
+
   assert packing(None) < 1e-3
   assert packing("float16") < 1e-3
-
-
-@pytest.mark.slow
-def test_a_wrong_scale_would_be_found(packing, monkeypatch):
   wrong = lambda x: from_half(x._replace(scale=x.scale**0.9))  # noqa: E731
   monkeypatch.setattr(solve_boards, "from_half", wrong)
   jax.clear_caches()

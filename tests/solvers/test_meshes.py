@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.tiny import python
 
 PROGRAM = """
@@ -89,12 +87,8 @@ for name, way in {"marked": split[0], "inserted": jax.vmap(inserted), "planted":
 """
 
 
-@pytest.fixture(scope="module")
-def rows():
-  return [json.loads(line) for line in python(PROGRAM, devices=2).splitlines()]
-
-
-def test_every_way_of_laying_out_a_batch_solves_it_where_it_is(rows):
+def test_every_way_of_laying_out_a_batch_solves_it_where_it_is():
+  rows = [json.loads(line) for line in python(PROGRAM, devices=2).splitlines()]
   assert len(rows) == 14
   for axis, name, error, parts in rows:
     assert error < 1e-5, (axis, name)

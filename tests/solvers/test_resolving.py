@@ -178,23 +178,13 @@ def test_control_unsafe_search_near_equilibrium_is_worse_than_the_blueprint(x64)
   assert from_random < min(-1.0, change("leduc", 0, "random", Maxmargin(0)))
 
 
-def poor_blueprint(case):
-  """Returns a game, its tree, a policy on it, and the subgames that are to be refined."""
-  (game, cut), tree = CASES[case], tree_of(case)
-  policy, _ = blueprint_of(case, "16")
-  at = tree.kind == games.CHANCE if cut == "chance" else tree.parent == 0
-  return game, tree, policy, np.flatnonzero(at)
-
-
-# Kuhn poker's subgames follow its first move, Leduc poker's its public card.
-POKER = ["kuhn", pytest.param("leduc", marks=pytest.mark.slow)]
-
-
-@pytest.mark.parametrize("case", POKER)
+@pytest.mark.parametrize("case", ["kuhn", pytest.param("leduc", marks=pytest.mark.slow)])
 def test_margins_are_taken_off_the_exploitability(case, x64):
   """Theorem 20, for every infostate at the top of a subgame that the best response gets to."""
-  game, tree, policy, roots = poor_blueprint(case)
-  hands = tree.num_infostates
+  (game, _), tree, (policy, _) = CASES[case], tree_of(case), blueprint_of(case, "16")
+  # Kuhn poker's subgames follow its first move, Leduc poker's its public card.
+  at = tree.kind == games.CHANCE if case == "leduc" else tree.parent == 0
+  roots, hands = np.flatnonzero(at), tree.num_infostates
   searcher = 0
   known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
   refined_policy = solvers.refine(

@@ -1,5 +1,7 @@
 """Search of subgames: in batches as one by one, by policy networks, and by agents that are safe."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -398,18 +400,6 @@ def bids_differ(params, query):
   return jnp.broadcast_to(worth[:, None], query.beliefs[:, 0].shape)
 
 
-@pytest.fixture(scope="module")
-def dice_agent():
-  game = games.make("liars_dice", num_dice=1, num_faces=3)
-  return make_searching_agent(
-    game,
-    find_subgames(game, depth=2),
-    algorithm=solvers.cfr_plus(),
-    leaf_values=bids_differ,
-    max_lanes=8,
-  )
-
-
 def test_a_jitter_is_of_the_size_of_rounding():
   beliefs = np.full((2, 6), 1 / 6, np.float32)
   jitters = [playthroughs.jittered(beliefs, jax.random.key(i)) / beliefs - 1 for i in range(8)]
@@ -434,10 +424,11 @@ def test_thinned_frontiers_have_the_same_sums():
     assert np.allclose(sums, expected, rtol=0.05) == same
 
 
-@pytest.mark.parametrize("shift", [0, 2])
-def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
+def test_searches_end_where_play_goes_on(monkeypatch):
   """Running every search to its end changes nothing but time; playing other iterates does."""
-  settings = {"params": None, "num_playthroughs": 32, "num_iterations": 64}
+  game = games.make("liars_dice", num_dice=1, num_faces=3)
+  how = {"algorithm": solvers.cfr_plus(), "leaf_values": bids_differ, "max_lanes": 8}
+  agent = make_searching_agent(game, find_subgames(game, depth=2), **how)
   real, wanted, spent = playthroughs._searches[Work.PLAIN], [], []
 
   def count(table, roots, beliefs, stop, active, num_iterations, *rest, **static):
@@ -446,18 +437,20 @@ def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
     return real(table, roots, beliefs, stop, active, num_iterations, *rest, **static)
 
   monkeypatch.setattr(playthroughs, "_searches", dict.fromkeys(Work, count))
-  policy = searching_policy(dice_agent, key=jax.random.key(0), **settings)
+  policy, _ = play(agent, 32, 64)
   # Weights (j + 1)² over 32 updates stop after 24.4 of them on average.
   assert abs(np.mean(wanted) + 1 - 24.4) < 1
   assert np.mean(wanted) < np.mean(spent) < 27
 
-  def to_the_end(table, roots, beliefs, stop, active, num_iterations, *rest, **static):
+  def to_the_end(shift, table, roots, beliefs, stop, active, num_iterations, *rest, **static):
     stop = np.minimum(np.asarray(stop) + shift, 31)
     return real(table, roots, beliefs, stop, active, 64, *rest, **static)
 
-  monkeypatch.setattr(playthroughs, "_searches", dict.fromkeys(Work, to_the_end))
-  full = searching_policy(dice_agent, key=jax.random.key(0), **settings)
-  assert (np.abs(full - policy).max() < 1e-6) == (shift == 0)
+  for shift in (0, 2):
+    every = dict.fromkeys(Work, functools.partial(to_the_end, shift))
+    monkeypatch.setattr(playthroughs, "_searches", every)
+    full, _ = play(agent, 32, 64)
+    assert (np.abs(full - policy).max() < 1e-6) == (shift == 0)
 
 
 def test_counts_of_subgames_below_one_another():
@@ -502,9 +495,8 @@ def test_safe_search_gets_better_and_unsafe_does_not(name, depth, playthroughs, 
   assert play(agent, 1, iterations[1], params=params, unsafe=True)[1] > factor * many
 
 
-@pytest.mark.parametrize("player", [1])
-def test_each_row_is_worth_what_its_subgame_is(player, x64):
-  game = games.make("kuhn_poker")
+def test_each_row_is_worth_what_its_subgame_is(x64):
+  game, player = games.make("kuhn_poker"), 1
   subgames = find_subgames(game, depth=1)
   function, params = search_leaf_values(game, subgames, num_iterations=8)
 
