@@ -170,8 +170,10 @@ def test_an_upward_import_would_be_found():
 
 
 @pytest.mark.parametrize("package", [*LAYERS, "benchmarks"])
-def test_modules_do_not_import_in_circles(package):
-  assert not circles(graph_of(modules_of(ROOT / package)))
+def test_modules_do_not_import_in_circles_and_every_folder_is_a_package(package):
+  modules = modules_of(ROOT / package)
+  assert not circles(graph_of(modules))
+  assert not without_init(modules.values())
 
 
 def test_a_circle_would_be_found():
@@ -190,11 +192,6 @@ def test_train_is_thin():
   names = {name.split(".")[0] for name in imports_of(source)}
   assert names <= {"signal", "sys", "time", "rebel_jax"}
   assert len(source.splitlines()) < 40
-
-
-@pytest.mark.parametrize("package", [*LAYERS, "benchmarks"])
-def test_every_folder_is_a_package(package):
-  assert not without_init(modules_of(ROOT / package).values())
 
 
 def test_a_folder_that_is_no_package_would_be_found(tmp_path):

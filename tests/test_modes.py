@@ -148,39 +148,28 @@ def test_networks_in_doubles_are_for_sessions_that_have_them(tmp_path):
     checkpoint.load_pretrained("wide", tmp_path)
 
 
-def resumed(run, folder, switches):
-  """Returns metrics and parameters of a copy of a run after some more steps."""
-  shutil.copytree(run, folder)
-  with modes(switches):
-    train(*tiny(folder, examples=96, resume=True))
-  newest = checkpoint.checkpoints_of(folder)[-1]
-  with modes([doubles] if checkpoint.is_double(newest) else []):
-    return rows(folder), rebel_jax.load(folder).params
-
-
-def check_goes_on(run, tmp_path, dtype):
-  """Checks that a run goes on in its own precision, bit for bit, whatever the session's is."""
-  first, second = (
-    resumed(run, tmp_path / str(number), switches)
-    for number, switches in enumerate([(), [doubles]])
-  )
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
+def test_a_run_goes_on_in_its_precision(dtype, tmp_path):
+  """Bit for bit, whatever the session's is."""
+  run, own, found = trained(), [doubles] * (dtype == np.float64), []
+  if own:
+    run = tmp_path / "run"
+    with doubles():
+      train(*tiny(run))
+    with pytest.raises(ConfigError, match=r"in float64, .*; JAX_ENABLE_X64=1 reads it as it is$"):
+      rebel_jax.load(run)
+  for session in ((), [doubles]):
+    folder = tmp_path / str(len(found))
+    shutil.copytree(run, folder)
+    with modes(session):
+      train(*tiny(folder, examples=96, resume=True))
+    with modes(own):
+      found.append((rows(folder), rebel_jax.load(folder).params))
+  first, second = found
   assert first[0] == second[0]
   assert len(first[0]) > len(rows(run))
   jax.tree.map(np.testing.assert_array_equal, first[1], second[1])
   assert {x.dtype for x in jax.tree.leaves(second[1])} == {np.dtype(dtype)}
-
-
-def test_a_run_goes_on_in_its_precision(tmp_path):
-  check_goes_on(trained(), tmp_path, np.float32)
-
-
-@pytest.mark.slow
-def test_a_run_in_doubles_goes_on_in_its_precision(tmp_path):
-  with doubles():
-    train(*tiny(tmp_path / "run"))
-  check_goes_on(tmp_path / "run", tmp_path, np.float64)
-  with pytest.raises(ConfigError, match=r"in float64, .*; JAX_ENABLE_X64=1 reads it as it is$"):
-    rebel_jax.load(tmp_path / "run")
 
 
 def test_a_state_of_another_precision_is_refused():

@@ -180,17 +180,13 @@ def moves(tree, opponent):
   return {node: taken for node, taken in found.items() if tree.kind[node] < games.CHANCE}
 
 
-def test_the_pot_is_raised_after_every_raise(river):
+def test_opponents_do_as_they_are_called(river):
   game, tree = river
   rules = solvers.contrib.LBRRules(("CP",))
   taken = moves(tree, "pot_maniac")
   expected = {node: {rules.moves(game, np.asarray(tree.state)[node])[-1]} for node in taken}
   assert taken == expected
   assert len({action for actions in taken.values() for action in actions}) > 3
-
-
-def test_the_others_do_as_they_are_called(river):
-  game, tree = river
   assert set.union(*moves(tree, "always_call").values()) == {CALL}
   for node, taken in moves(tree, "always_fold").items():
     facing = bool(game.rules.may_fold(np.asarray(tree.state)[node][None])[0])

@@ -59,9 +59,7 @@ def test_a_session():
   scores = [float(x) for x in re.findall(r"Score after \d+ games?: you ([-+\d.]+)", text)]
   assert scores == [sum(won[: i + 1]) for i in range(3)]
   assert text.index("You begin.") < text.index("You go second.")
-
-
-def test_leaving_at_any_time():
+  # Who plays may leave at any time.
   for answers in (["quit"], [], ["bet", "bet", "q"]):
     text, code = at_the_table(trained(), *COMMAND, answers=answers)
     assert code == 0

@@ -309,28 +309,6 @@ BIG_BLIND = 8  # column of the features of a game with fresh stacks
 SMOOTH = solvers.CFR(Hedge(0.01))
 
 
-@functools.cache
-def played():
-  """Returns a setup, its parameters, and steps of self-play: lanes before, and all after."""
-  setup = make_setup(FRESH)
-  params = setup.trainer.init(setup.table, 0, setup.mesh).params
-  # Few lanes fit where cards are dealt, so that others wait.
-  first, *others = setup.trainer.self_play.layers
-  # Each group of lanes is searched by itself, the last group overlaps the one before.
-  layers = (
-    dataclasses.replace(first, piece=3),
-    *(dataclasses.replace(layer, capacity=2, piece=1) for layer in others),
-  )
-  settings = dataclasses.replace(setup.trainer.self_play, layers=layers, algorithm=SMOOTH)
-  step = jax.jit(lambda lanes, key: settings.step(setup.table, lanes, params, key))
-  lanes, steps = settings.init(setup.table, jax.random.key(0)), []
-  for i in range(8):
-    after = step(lanes, jax.random.key(i))
-    steps.append((lanes, after))
-    lanes = after.lanes
-  return setup, params, steps
-
-
 def search_of_own(setup, params, searched):
   """Returns the search of a stage's lanes again, each in the tree of its own game."""
   game = setup.game
@@ -363,9 +341,21 @@ def search_of_own(setup, params, searched):
 
 @pytest.mark.slow
 def test_examples_are_those_of_each_hands_own_game():
-  setup, params, steps = played()
-  _, after = steps[3]
-  checked = 0
+  setup = make_setup(FRESH)
+  params = setup.trainer.init(setup.table, 0, setup.mesh).params
+  # Few lanes fit where cards are dealt, so that others wait.
+  first, *others = setup.trainer.self_play.layers
+  # Each group of lanes is searched by itself, the last group overlaps the one before.
+  layers = (
+    dataclasses.replace(first, piece=3),
+    *(dataclasses.replace(layer, capacity=2, piece=1) for layer in others),
+  )
+  settings = dataclasses.replace(setup.trainer.self_play, layers=layers, algorithm=SMOOTH)
+  step = jax.jit(lambda lanes, key: settings.step(setup.table, lanes, params, key))
+  lanes, checked = settings.init(setup.table, jax.random.key(0)), 0
+  for i in range(4):
+    after = step(lanes, jax.random.key(i))
+    lanes = after.lanes
   for searched in after.searched:
     active = np.asarray(searched.active)
     if searched.trees.state.shape[0] == 0 or not active.any():

@@ -103,15 +103,14 @@ def payoffs_of_the_tree(game, player, hole_cards):
 )
 def test_the_hand_of_the_tree_is_the_hand_at_the_table(changes):
   game = game_of(**changes)
-  rules = game
   both = [TreePlayer(game, Checked(game, seed=seed)) for seed in (1, 2)]
   wrong, ends = 0, set()
-  for hand in hands_of(rules, num_hands=60, seed=1):
-    table = play_hand(both, rules, hand)
+  for hand in hands_of(game, num_hands=60, seed=1):
+    table = play_hand(both, game, hand)
     assert not both[0].lost
     assert (both[0]._state == both[1]._state).all()
     assert payoffs_of_the_tree(game, both[0], hand.hole_cards) == table.payoffs()
-    ends.add((table.turn.folded, table.turn.round, table.turn.highest == rules.rules.stack))
+    ends.add((table.turn.folded, table.turn.round, table.turn.highest == game.rules.stack))
     exchanged = payoffs_of_the_tree(game, both[0], hand.hole_cards[::-1])
     wrong += exchanged != table.payoffs()
   assert wrong > 0  # the control: with each other's cards
@@ -208,12 +207,10 @@ ONE_SIZE = games.poker.BetSizes((((0.5,),),), all_in=False, max_raises=1)
 
 @pytest.mark.parametrize(("off_tree", "bets"), [("nearest", "hunl"), ("map", ONE_SIZE)])
 def test_any_bets_are_answered_legally(off_tree, bets):
-
   game = game_of(bets=bets, stack=1_700)
-  rules = game
   player = TreePlayer(game, Checked(game, seed=1), off_tree=off_tree, seed=2)
-  for other in (Uniform(rules, seed=3), PotManiac(rules)):
-    play_chip_match([player, other], rules, num_hands=60, seed=4)  # raises on an illegal move
+  for other in (Uniform(game, seed=3), PotManiac(game)):
+    play_chip_match([player, other], game, num_hands=60, seed=4)  # raises on an illegal move
 
 
 # Agents of networks.
@@ -364,7 +361,7 @@ def test_a_probe_of_a_port_does_not_end_the_match():
     assert "=0.3 seconds; player 'first' sent 'hello', must be VER" in said
 
 
-class FakeDealer:
+class FakeDealer(contextlib.AbstractContextManager):
   """Listens, greets nobody, sends lines, some of them slowly, and closes or waits."""
 
   def __init__(self, sent, wait=False, slowly=()):
@@ -390,9 +387,6 @@ class FakeDealer:
       connection.settimeout(1)
       while more := connection.recv(1_000):
         self.heard += more
-
-  def __enter__(self):
-    return self
 
   def __exit__(self, *error):
     self.done.set()
@@ -460,17 +454,6 @@ EXAMPLES = (
 )
 
 
-class Moves(SimpleSeat):
-  """Makes the moves that it is given, in turn."""
-
-  def __init__(self, rules, moves):
-    super().__init__("always_call", rules)
-    self.moves = iter(moves)
-
-  def act(self):
-    return next(self.moves)
-
-
 def test_the_hands_of_the_protocol_s_examples():
   rules, space = make_rules(stack=20_000), " "  # as the examples are printed
   turn = ChipTable(rules).turn
@@ -478,7 +461,9 @@ def test_the_hands_of_the_protocol_s_examples():
   lines = [f"MATCHSTATE:{hand}:{betting}:{cards}{space}" for hand, betting, cards, _ in EXAMPLES]
   said = ["# GAMEDEF", ";", "", *lines]  # comments and empty lines are left out
   with FakeDealer("".join(f"{line}\r\n" for line in said).encode()) as dealer:
-    played = play_acpc(Moves(rules, moves), rules, "127.0.0.1", dealer.port, timeout=5)
+    player = SimpleSeat("always_call", rules)
+    player.act = iter(moves).__next__
+    played = play_acpc(player, rules, "127.0.0.1", dealer.port, timeout=5)
   assert played == [1_250, 20_000]  # three eights, and a straight to the king
   answers = [f"{line.strip()}:{end}\r\n" for line, (*_, end) in zip(lines, EXAMPLES) if end]
   assert dealer.heard == HELLO + "".join(answers).encode()

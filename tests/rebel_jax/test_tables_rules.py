@@ -33,7 +33,7 @@ from tests.chip_hands import (
   random_rules,
 )
 from tests.rebel_jax.test_tables_players import FakeDealer
-from tests.sentences import sentence_of
+from tests.sentences import refused, sentence_of
 
 pyspiel = pytest.importorskip("pyspiel")
 pokerkit = pytest.importorskip("pokerkit")
@@ -115,13 +115,10 @@ def test_a_small_blind_at_position_0_would_be_found():
     same_as_open_spiel(np.random.default_rng(0), 600, seat=lambda rules, position: position)
 
 
-@pytest.mark.parametrize(
-  ("small", "message"),
-  [(0, "small_blind=0 must be an integer from 1 to"), (101, "must be at most big_blind=100")],
+test_blinds_that_no_hand_begins_with_are_refused = refused(
+  (lambda: chips.make_rules(small_blind=0), "small_blind=0 must be an integer from 1 to"),
+  (lambda: chips.make_rules(small_blind=101), "must be at most big_blind=100"),
 )
-def test_blinds_that_no_hand_begins_with_are_refused(small, message):
-  with pytest.raises(ValueError, match=message):
-    chips.make_rules(small_blind=small)
 
 
 def compare_with_pokerkit(table, change=lambda text: text):
@@ -204,21 +201,6 @@ def test_what_cannot_happen_is_refused_in_one_sentence(events, event, message):
   assert table.events == list(events)
 
 
-def played_there(game, bots, hand):
-  """Plays a hand in OpenSpiel; returns what each of our seats won, and the number of moves."""
-  state, moves = game.new_initial_state(), 0
-  cards = [*hand.hole_cards[seat_of(RULES, 0)], *hand.hole_cards[seat_of(RULES, 1)], *hand.board]
-  for bot in bots:
-    bot.restart()
-  while not state.is_terminal():
-    if state.is_chance_node():
-      state.apply_action(their_card(RULES.deck, cards.pop(0)))
-      continue
-    state.apply_action(bots[state.current_player()].step(state))
-    moves += 1
-  return tuple(state.returns()[seat_of(RULES, seat)] for seat in (0, 1)), moves
-
-
 @pytest.mark.parametrize("names", [("pot_maniac", "uniform"), ("always_call", "equity_threshold")])
 def test_hands_are_those_played_here(names):
   game, moves = universal_poker(), 0
@@ -228,9 +210,18 @@ def test_hands_are_those_played_here(names):
     chip_bot.ChipBot(there[seat_of(RULES, position)], RULES, game, position) for position in (0, 1)
   ]
   for hand in hands_of(RULES, num_hands=40, seed=1):
-    found, made = played_there(game, bots, hand)
+    state = game.new_initial_state()
+    cards = [*hand.hole_cards[seat_of(RULES, 0)], *hand.hole_cards[seat_of(RULES, 1)], *hand.board]
+    for bot in bots:
+      bot.restart()
+    while not state.is_terminal():
+      if state.is_chance_node():
+        state.apply_action(their_card(RULES.deck, cards.pop(0)))
+      else:
+        state.apply_action(bots[state.current_player()].step(state))
+        moves += 1
+    found = tuple(state.returns()[seat_of(RULES, seat)] for seat in (0, 1))
     assert found == play_hand(here, RULES, hand).payoffs()
-    moves += made
   assert moves > 80
 
 

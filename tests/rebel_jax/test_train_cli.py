@@ -104,7 +104,7 @@ def test_bad_command_lines(command, line, sentence, tmp_path, monkeypatch, capsy
   assert list(tmp_path.iterdir()) == []
 
 
-def test_flags_override_the_preset():
+def test_flags_override_the_preset_and_the_settings_of_a_resumed_run():
   config = cli.parse(["--preset", "leduc_poker", "--lanes", "16", "--share-start"]).config
   expected = get_preset("leduc_poker").replace(lanes=16, share_start=True)
   assert config == expected
@@ -116,9 +116,6 @@ def test_flags_override_the_preset():
   assert cli.parse(as_flags()).config == TINY
   config = cli.parse(["--game", "kuhn_poker"]).config  # another game inherits no parameters
   assert (config.game, config.game_params) == ("kuhn_poker", ())
-
-
-def test_resume_takes_the_settings_of_the_run():
   folder = str(trained())
   command = cli.parse(["--resume", "--output-dir", folder, "--max-seconds", "9"])
   assert command.config == TINY.replace(max_seconds=9.0)
