@@ -40,8 +40,8 @@ def random_hands(rng, number, size):
   return rng.permuted(np.tile(np.arange(52, dtype=np.int32), (number, 1)), axis=1)[:, :size]
 
 
-def one_of_each_class():
-  """Returns a hand of every one of the 7,462 classes of five-card hands."""
+def test_one_hand_of_every_class_and_a_sample():
+  """Of five cards there are 7,462 classes."""
   flushes = [[4 * rank for rank in ranks] for ranks in itertools.combinations(range(13), 5)]
   others = [
     # Equal ranks in suits in order; of five different ones the highest is of another suit.
@@ -52,11 +52,7 @@ def one_of_each_class():
     for ranks in itertools.combinations_with_replacement(range(13), 5)
     if len(set(ranks)) > 1
   ]
-  return np.array(flushes + others, np.int32)
-
-
-def test_one_hand_of_every_class_and_a_sample():
-  rng, rows = np.random.default_rng(0), one_of_each_class()
+  rng, rows = np.random.default_rng(0), np.array(flushes + others, np.int32)
   ours = evaluate(DECK, rows)
   assert len(np.unique(ours)) == len(rows) == 7462
   rows = np.concatenate([rows, random_hands(rng, 20_000, 5)])

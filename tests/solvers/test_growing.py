@@ -43,26 +43,6 @@ SEARCHES = (
 )
 
 
-def judged_setting(name, parameters):
-  """Returns a tree, its nodes' numbers as features, a network of tables, and those tables."""
-  game, tree, info = setting(name, **parameters)
-  numbers = np.arange(tree.num_nodes)[:, None] * np.ones(info.features.shape[1:])
-  rng = np.random.default_rng(0)
-  values = rng.normal(size=(tree.num_nodes, 2, tree.num_infostates))
-  logits = 4 * rng.normal(size=(tree.num_nodes, game.num_actions))
-
-  def network(params, query):
-    seen = query.features[:, 0]  # player 1 sees a node's number below zero
-    node = jnp.where(seen < 0, -1 - seen, seen).astype(int)
-    rows = jnp.asarray(values)[node]
-    rows = jnp.where((seen < 0)[:, None, None], rows[:, ::-1], rows)
-    likes = jnp.asarray(logits)[node][:, :, None]
-    return StateAnswer(rows, likes + jnp.zeros(tree.num_infostates))
-
-  info = info._replace(features=np.stack([numbers, -1 - numbers]))
-  return tree, info, network, lambda node: (values[node], logits[node])
-
-
 def difference_from_loops(grown, referee):
   """Returns the largest difference of what two searches found; infinite if of other nodes."""
   if set(np.flatnonzero(grown.present).tolist()) != referee.present:
@@ -92,12 +72,27 @@ CASES = [
 @pytest.mark.parametrize(("name", "parameters", "search", "asks"), CASES)
 def test_searches_are_those_of_plain_loops(name, parameters, search, asks, x64):
   """Digit by digit; controls: another key, another weight of priors."""
-  tree, info, network, judged = judged_setting(name, parameters)
+  game, tree, info = setting(name, **parameters)
+  numbers = np.arange(tree.num_nodes)[:, None] * np.ones(info.features.shape[1:])
+  rng = np.random.default_rng(0)
+  values = rng.normal(size=(tree.num_nodes, 2, tree.num_infostates))
+  logits = 4 * rng.normal(size=(tree.num_nodes, game.num_actions))
+
+  def network(params, query):
+    seen = query.features[:, 0]  # player 1 sees a node's number below zero
+    node = jnp.where(seen < 0, -1 - seen, seen).astype(int)
+    rows = jnp.asarray(values)[node]
+    rows = jnp.where((seen < 0)[:, None, None], rows[:, ::-1], rows)
+    likes = jnp.asarray(logits)[node][:, :, None]
+    return StateAnswer(rows, likes + jnp.zeros(tree.num_infostates))
+
+  info = info._replace(features=np.stack([numbers, -1 - numbers]))
   key, another = map(jax.random.key, (5, 6))  # with which the weight of priors shows
   grown = solvers.gt_cfr(tree, info, search=search, key=key, network=network if asks else None)
 
   def by_loops(key, search=search):
-    referee = Referee(tree, info, search, judged if asks else None)
+    judged = (lambda node: (values[node], logits[node])) if asks else None
+    referee = Referee(tree, info, search, judged)
     return referee.run(key, float(largest_payoff(tree)), jax.random.fold_in)
 
   assert difference_from_loops(grown, by_loops(key)) < 1e-12
