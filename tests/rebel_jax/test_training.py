@@ -15,7 +15,7 @@ from optax import contrib
 import games
 import solvers
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.networks import names
+from rebel_jax.networks import optimizers
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.training import targets
 from rebel_jax.training.self_play import Lanes, ServedStage, choose_lanes
@@ -183,7 +183,7 @@ def test_muon_where_products_are_rounded(monkeypatch):
     return jnp.linalg.norm(rounded - exact) / jnp.linalg.norm(exact)
 
   assert error() < 1e-3
-  monkeypatch.setattr(names, "_product", jnp.matmul)
+  monkeypatch.setattr(optimizers, "_product", jnp.matmul)
   assert error() > 0.1
 
 

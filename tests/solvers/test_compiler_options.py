@@ -138,14 +138,12 @@ def test_the_first_of_each_kind_is_done_before_the_others_begin(count):
 
 # C++ is compiled once; without it, for any reason, XLA's form is used.
 
-SOURCE = 'extern "C" int seven() { return 7; }'
-
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
   monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
   path = tmp_path / "seven.cc"
-  path.write_text(SOURCE)
+  path.write_text('extern "C" int seven() { return 7; }')
   return path
 
 

@@ -155,18 +155,16 @@ def closed_form(name, matrix, num_updates, alternating):
     yield list(x), averages
 
 
-def matrix_game():
-  """Returns the tree and the payoff matrix of rock-paper-scissors with random payoffs."""
+def step_error(name, steps_of, alternating, num_updates=24):
+  """Returns the largest difference of averages, and of current policies but in FP.
+
+  On rock-paper-scissors with random payoffs.
+  """
   game = harness.jitter_payoffs(games.make("rock_paper_scissors"))
   tree = games.build_public_tree(game)
   tables = np.asarray(tree.payoffs)[np.asarray(tree.payoff_index)]  # [3, H, H], by the answer
   scale = np.asarray(tree.payoff_scale)
-  return tree, (tables[:, :, 0] * scale[:, None]).T
-
-
-def step_error(name, steps_of, alternating, num_updates=24):
-  """Returns the largest difference of averages, and of current policies but in FP."""
-  tree, matrix = matrix_game()
+  matrix = (tables[:, :, 0] * scale[:, None]).T
   updates = np.arange(2, num_updates + 1, 2)
   current, average, _ = run(name, tree, updates, alternating)
   worst = 0.0

@@ -118,8 +118,12 @@ def test_held_hands_play_as_in_the_whole_game(x64):
   assert np.abs(worth(game, other) - wanted)[held].max() > 0.1
 
 
-def polar_case(fraction):
-  """Nuts or nothing against one hand that beats nothing only; none of the cards overlap."""
+@pytest.mark.parametrize("fraction", [0.5, 2.0])
+def test_polar_range_against_bluff_catcher(fraction):
+  """Bluffs are bet / (pot + 2 bet) of the bets; pot / (pot + bet) of the bets are called.
+
+  Nuts or nothing against one hand that beats nothing only; none of the cards overlap.
+  """
   bets = BetSizes((((fraction,), ()),), all_in=False, max_raises=1)
   board = dict(board="AsKhQd9c9s", ranks="9TJQKA", pot=1_000)
   game = games.make("river_endgame_holdem", bets=bets, **board)
@@ -133,13 +137,6 @@ def polar_case(fraction):
   assert strength[air].max() < strength[catcher] < strength[nuts].min()
   beliefs[0, air] = beliefs[0, nuts] = 1 / 6
   beliefs[1, catcher] = 1
-  return game, beliefs, air, nuts, catcher
-
-
-@pytest.mark.parametrize("fraction", [0.5, 2.0])
-def test_polar_range_against_bluff_catcher(fraction):
-  """Bluffs are bet / (pot + 2 bet) of the bets; pot / (pot + bet) of the bets are called."""
-  game, beliefs, air, nuts, catcher = polar_case(fraction)
   tree = games.build_public_tree(game)
   solution = solvers.solve(
     tree, algorithm=solvers.linear_cfr(), num_iterations=4_000, beliefs=beliefs

@@ -53,14 +53,6 @@ def make_params(tree, seed=0):
   }
 
 
-def setting(name):
-  """Returns subgames, which of them are searched, and these stacked."""
-  parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
-  subgames = find_subgames(games.make(name, **parameters), depth=2)
-  entries = sorted({0, 1, len(subgames.trees) // 2, len(subgames.trees) - 1})
-  return subgames, entries, stack_subgames(subgames, entries)
-
-
 ALGORITHMS = {
   "linear": solvers.linear_cfr(),
   "modified-avg": solvers.cfr_avg(solvers.linear_cfr()),
@@ -73,7 +65,10 @@ ALGORITHMS = {
 @pytest.mark.parametrize("name", ["liars_dice", "leduc_poker"])
 def test_packed_search_equals_solving_one_by_one(name, algorithm, x64):
   """In float64: CFR-AVG takes differences of sums, which float32 blurs."""
-  subgames, entries, table = setting(name)
+  parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
+  subgames = find_subgames(games.make(name, **parameters), depth=2)
+  entries = sorted({0, 1, len(subgames.trees) // 2, len(subgames.trees) - 1})
+  table = stack_subgames(subgames, entries)
   algorithm = ALGORITHMS[algorithm]
   rng = np.random.default_rng(1)
   params = make_params(subgames.trees[0])
