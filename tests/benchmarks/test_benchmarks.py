@@ -187,9 +187,8 @@ def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
     figures.main((tmp_path,), tmp_path / "other.png")
 
 
-@pytest.fixture
-def endgame(tmp_path):
-  """A file in the format of Libratus's endgames: two hands against all."""
+def test_endgames_are_read_as_they_are_written(tmp_path):
+  """In the format of Libratus's endgames: two hands against all."""
   deck = Deck()
   every = [deck.names(hand) for hand in deck.hole_cards()]
   reach = np.zeros((2, len(every)))
@@ -199,11 +198,7 @@ def endgame(tmp_path):
   path = tmp_path / "river.txt"
   numbers = " ".join(repr(float(x)) for x in reach.reshape(-1))
   path.write_text(f"-round 4\n-board 4s8hTc9h2d\n-pot 500\n-reach {numbers}\n")
-  return path
-
-
-def test_endgames_are_read_as_they_are_written(endgame):
-  game, beliefs = poker_study.read_endgame(endgame)
+  game, beliefs = poker_study.read_endgame(path)
   assert game.deck.names(game.board) == "4s8hTc9h2d"
   assert game.rules.paid == (250, 250)
   assert game.rules.stacks == (20_000, 20_000)

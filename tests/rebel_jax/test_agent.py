@@ -140,14 +140,6 @@ def test_agents_side_by_side_search_in_one_call(monkeypatch):
   assert not any(agent.pending for agent in agents)
 
 
-def test_an_agent_of_a_network_of_nan_is_refused():
-  """It would play uniformly, and nothing would look amiss."""
-  policy = untrained("kuhn_poker")
-  broken = policy._replace(params=jax.tree.map(lambda x: x * np.nan, policy.params))
-  with pytest.raises(ConfigError, match="holds parameters that are not finite numbers"):
-    Searcher(broken, iterations=ITERATIONS)
-
-
 def test_a_game_that_nobody_wins_is_worth_zero_and_not_less_than_zero():
   dealer = Dealer(games.TicTacToe())
   dealer.state = np.array([1, 2, 1, 1, 2, 2, 2, 1, 1])
@@ -166,6 +158,11 @@ def test_mistakes_are_named():
   ):
     with pytest.raises(error, match=sentence):
       Searcher(untrained("kuhn_poker"), iterations=ITERATIONS, num_games=number)
+  # A network of NaN would play uniformly, and nothing would look amiss.
+  policy = untrained("kuhn_poker")
+  broken = policy._replace(params=jax.tree.map(lambda x: x * np.nan, policy.params))
+  with pytest.raises(ConfigError, match="holds parameters that are not finite numbers"):
+    Searcher(broken, iterations=ITERATIONS)
 
 
 @pytest.fixture(scope="module")
@@ -357,22 +354,14 @@ def test_a_bot_names_the_policy_that_is_measured():
   assert np.abs(found - measured[1]).max() > 1e-3
 
 
-@pytest.fixture
-def at_hand(monkeypatch):
-  """Lets commands load the untrained network, and search with the one compiled program."""
+def test_a_session_in_the_terminal(monkeypatch):
+  """Of the untrained network, with the one compiled program."""
   monkeypatch.setattr(checkpoint, "load", lambda name: grown("kuhn_poker"))
-
-  def make(policy, **settings):
-    return make_searcher(policy, **settings | {"num_games": ROOM})
-
-  monkeypatch.setattr("rebel_jax.agents.agent.make_searcher", make)
-  return "untrained"
-
-
-def test_a_session_in_the_terminal(at_hand):
+  roomy = lambda policy, **how: make_searcher(policy, **how | {"num_games": ROOM})  # noqa: E731
+  monkeypatch.setattr("rebel_jax.agents.agent.make_searcher", roomy)
   settings = ("--seed", 1, "--games", 2, "--simulations", 9)
   text, code = at_the_table(
-    at_hand, *settings, answers=["bet", "bet", "why", "", *["bet", "why", "bet", "why"] * 3]
+    "untrained", *settings, answers=["bet", "bet", "why", "", *["bet", "why", "bet", "why"] * 3]
   )
   assert code == 0
   assert re.search(r"after bet: it expects [-+]\d\.\d\d; its policy: .*\d%", text)

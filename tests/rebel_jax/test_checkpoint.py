@@ -279,27 +279,19 @@ def test_checkpoints_of_another_run_are_refused(changes):
     train(*tiny(trained(), resume=True, **changes))
 
 
-def events(folder) -> list:
-  """Returns the events of all files in order: records of length, sum, data and sum."""
-  event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
-  found = []
-  for path in sorted((folder / "tensorboard").iterdir()):
-    data = path.read_bytes()
-    while data:
-      (length,) = struct.unpack("<Q", data[:8])
-      found.append(event_pb2.Event.FromString(data[12 : 12 + length]))
-      data = data[16 + length :]
-  return found
-
-
 def test_event_files_hold_the_rows(tmp_path):
-  pytest.importorskip("tensorboardX")
+  event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
   train(*tiny(tmp_path, tensorboard=True), stop=lambda step: step >= 4)
   train(*tiny(tmp_path, tensorboard=True, resume=True))
   said: dict = {}
-  for event in events(tmp_path):
-    for value in event.summary.value:
-      said.setdefault(event.step, {})[value.tag] = value.simple_value
+  for path in sorted((tmp_path / "tensorboard").iterdir()):
+    data = path.read_bytes()
+    while data:  # records of length, sum, data and sum
+      (length,) = struct.unpack("<Q", data[:8])
+      event = event_pb2.Event.FromString(data[12 : 12 + length])
+      for value in event.summary.value:
+        said.setdefault(event.step, {})[value.tag] = value.simple_value
+      data = data[16 + length :]
   assert said.pop(0)["exploitability"] > 0
   expected = {row["step"]: row for row in rows(tmp_path)}
   assert said.keys() == expected.keys() == {2, 4, 6, 8}
@@ -698,11 +690,6 @@ def test_pictures_replace_pictures_of_their_kind(tmp_path):
   assert (tmp_path / "notes.png").read_text() == "precious"
 
 
-@pytest.fixture
-def whole():
-  return trained("whole", TINY.replace(report_every=1_000))
-
-
 def call_sizes(monkeypatch, most=None, before=lambda step: None):
   """Returns the list of the steps that calls of the compiled loop take, each at most `most`."""
   taken, run = [], Trainer.run
@@ -736,7 +723,7 @@ def test_calls_are_about_a_second_long(tmp_path, monkeypatch):
   assert taken[-5:] == [1] * 5
 
 
-def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch):
+def test_a_signal_in_the_middle_of_a_chunk(tmp_path, monkeypatch):
   def interrupt(step):
     if step == 3:
       os.kill(os.getpid(), signal.SIGHUP)
@@ -747,6 +734,7 @@ def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch):
   assert (result.signal, result.row["step"]) == (signal.SIGHUP, 3)
   assert [row["step"] for row in rows(tmp_path)] == [3]  # until the resumed run writes it anew
   train(*tiny(tmp_path, report_every=1_000, resume=True))
+  whole = trained("whole", TINY.replace(report_every=1_000))
   assert_same_run(tmp_path, whole, report_every=1_000)
 
 

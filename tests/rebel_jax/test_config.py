@@ -8,7 +8,6 @@ import shlex
 import typing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -358,18 +357,11 @@ def parsing_only(monkeypatch):
     config.validate()
     return rebel_jax.runs.run.Result(Path("run"), {}, 0)
 
-  class Nothing:
-    def __init__(self, *_, **__):
-      pass
-
-    about: ClassVar = {}
-
-    def measure(self, *_, **__):
-      return Measurement({"exploitability": 0.5})
-
+  row = {"exploitability": 0.5}
+  still = SimpleNamespace(about={}, measure=lambda *_, **__: Measurement(dict(row)))
   monkeypatch.setattr(rebel_jax.runs.run, "train", train)
   monkeypatch.setattr(devices, "enable_cache", lambda: None)
-  monkeypatch.setattr(rebel_jax.evaluation.evaluator, "make_evaluator", Nothing)
+  monkeypatch.setattr(rebel_jax.evaluation.evaluator, "make_evaluator", lambda *_, **__: still)
   silent = SimpleNamespace(game=None, agent=lambda seed: None)
   monkeypatch.setattr(rebel_jax.agents.agent, "make_searcher", lambda *_, **__: silent)
   monkeypatch.setattr(play, "Terminal", lambda *_: None)

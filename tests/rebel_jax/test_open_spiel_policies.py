@@ -319,18 +319,6 @@ SPIEL_GAMES = (
 )
 
 
-def both_policies(game, tree, seed=0):
-  """Returns a random policy as the referee's dict and as an array on the tree."""
-  policy = Referee(game).random(np.random.default_rng(seed), zeros=0.2)
-  # What the referee never meets, holding a card that lies on the board, is uniform.
-  uniform = pyspiel.UniformRandomPolicy(game.open_spiel_game)
-  array = open_spiel.from_tabular_policy(game, tree, uniform)
-  for node, infostate, infoset, move in tree_edges(tree):
-    if infoset in policy:
-      array[node, infostate] = policy[infoset][move]
-  return policy, array
-
-
 def spiel_value(state, policy):
   """Returns what player 0 expects from a state of OpenSpiel."""
   if state.is_terminal():
@@ -342,10 +330,15 @@ def spiel_value(state, policy):
 
 def assert_scores_agree(game, tree, seed=0):
   """Checks value and exploitability of a random policy, float64 on both sides."""
-  policy, array = both_policies(game, tree, seed)
+  referee, spiel_game = Referee(game), game.open_spiel_game
+  policy = referee.random(np.random.default_rng(seed), zeros=0.2)
+  # What the referee never meets, holding a card that lies on the board, is uniform.
+  uniform = pyspiel.UniformRandomPolicy(spiel_game)
+  array = open_spiel.from_tabular_policy(game, tree, uniform)
+  for node, infostate, infoset, move in tree_edges(tree):
+    if infoset in policy:
+      array[node, infostate] = policy[infoset][move]
   exported = open_spiel.to_tabular_policy(game, tree, array)
-  referee = Referee(game)
-  spiel_game = game.open_spiel_game
   theirs = pyspiel.exploitability(spiel_game, exported)
   assert referee.exploitability(policy) == pytest.approx(theirs, abs=1e-9)
   value = spiel_value(spiel_game.new_initial_state(), exported)

@@ -156,27 +156,22 @@ def test_histories_read_by_pokerkit_end_with_our_stacks():
   assert run_outs > 10
 
 
-def test_sizes_of_the_whole_hand_in_a_history_would_be_found():
+def at(events):
   rules = make_rules(stack=1_000)
-  table = ChipTable(rules, (rules.deck.parse("AsKs"), rules.deck.parse("2h3h")))
-  for event in (RaiseTo(300), Call(), Deal(rules.deck.parse("4d5d6d")), RaiseTo(500), Call()):
-    table.apply(event)
-  for card in ("9c", "Tc"):
-    table.apply(Deal(rules.deck.parse(card)))
-    table.apply(Call())
-    table.apply(Call())
-  assert compare_with_pokerkit(table) == 8
-  with pytest.raises((AssertionError, ValueError)):
-    compare_with_pokerkit(table, lambda text: text.replace("cbr 200", "cbr 500"))
-  assert "can be printed" in sentence_of(chips.write_history, table, names=("one", "\x7f"))
-
-
-def at(events, **settings):
-  rules = make_rules(**({"stack": 1_000} | settings))
   table = ChipTable(rules, (rules.deck.parse("AsKs"), rules.deck.parse("2h3h")))
   for event in events:
     table.apply(event)
   return table
+
+
+def test_sizes_of_the_whole_hand_in_a_history_would_be_found():
+  flop, turn, river = (Deal(RULES.deck.parse(cards)) for cards in ("4d5d6d", "9c", "Tc"))
+  checks = Call(), Call()
+  table = at([RaiseTo(300), Call(), flop, RaiseTo(500), Call(), turn, *checks, river, *checks])
+  assert compare_with_pokerkit(table) == 8
+  with pytest.raises((AssertionError, ValueError)):
+    compare_with_pokerkit(table, lambda text: text.replace("cbr 200", "cbr 500"))
+  assert "can be printed" in sentence_of(chips.write_history, table, names=("one", "\x7f"))
 
 
 FLOP = Deal((20, 21, 22))
@@ -373,9 +368,6 @@ def test_sizes_of_the_whole_hand_would_be_found(monkeypatch):
       client.play(12)
 
 
-BOARD = ["2c", "3c", "4c"]
-
-
 GOOD = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], "action": "c"}
 
 
@@ -383,7 +375,7 @@ GOOD = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], 
   ("reply", "message"),
   [
     (GOOD | dict(client_pos=2), "client_pos=2 must be 0 or 1"),
-    (GOOD | dict(board=BOARD), "has more cards than action="),
+    (GOOD | dict(board=["2c", "3c", "4c"]), "has more cards than action="),
     (GOOD | dict(action="x"), "must be of k, c, f, bN and /"),
     (GOOD | dict(action="ck"), "lacks cards that are due"),
     (GOOD | dict(action="fc"), "move=Call() comes where nobody acts: the hand is over"),

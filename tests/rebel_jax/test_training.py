@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import types
 
 import chex
 import jax
@@ -186,25 +187,16 @@ def test_muon_where_products_are_rounded(monkeypatch):
   assert error() > 0.1
 
 
-class InUnits:
-  """Stands for a network that measures values in `size`."""
-
-  def __init__(self, size):
-    self.size = size
-
-  def unit(self, features):
-    return self.size
-
-
 @pytest.mark.parametrize(("size", "expected"), [(None, [0.125, 2.5, 0.5]), (2, [1 / 32, 1, 0.125])])
 def test_errors_of_values(size, expected):
   """Huber's: x^2 / 2 up to 1, |x| - 1/2 beyond."""
   examples = Examples(*map(jnp.array, ([[0.0]], [[0.0] * 6], [[0.5, 1.0, 1.0]], [[1.0, 1.0, 0.0]])))
-  errors, weights = targets.value_errors(InUnits(size), jnp.array([[1.0, 4.0, 0.0]]), examples)
+  network = types.SimpleNamespace(unit=lambda features: size)
+  errors, weights = targets.value_errors(network, jnp.array([[1.0, 4.0, 0.0]]), examples)
   np.testing.assert_allclose(errors[0], expected)
   np.testing.assert_array_equal(weights[0], [1, 1, 0])
   with pytest.raises(AssertionError):  # one value a player would be broadcast
-    targets.value_errors(InUnits(size), jnp.ones((1, 1)), examples)
+    targets.value_errors(network, jnp.ones((1, 1)), examples)
 
 
 def test_errors_of_policies():
