@@ -215,7 +215,7 @@ def test_longer_searches_late_in_a_run(tmp_path, capsys):
 @pytest.mark.slow
 def test_killed_at_any_moment(tmp_path):
   folder, reference = tmp_path / "killed", tmp_path / "whole"
-  long = as_flags(examples=32_000, evaluate_every=16_000, checkpoint_every=1e-6)
+  long = as_flags(examples=16_000, evaluate_every=2_000, checkpoint_every=1e-6)
   command = [sys.executable, ROOT / "train.py", "--output-dir"]
   environment = os.environ | {"PYTHONPATH": str(ROOT)}
   subprocess.run([*command, reference, *long], check=True, capture_output=True, env=environment)
