@@ -462,6 +462,15 @@ def examples(key, number):
   }
 
 
+def test_the_newest_overwrite_the_oldest():
+  replay, held = replays.make_replay(jnp.zeros(()), 8), []
+  for i in range(6):
+    new, valid = 5.0 * i + np.arange(5, dtype=np.float32), np.arange(5) != i
+    replay = jax.jit(replays.add)(replay, new, valid)
+    held = [*held, *new[valid].tolist()][-8:]
+    assert sorted(np.asarray(replay.examples)[: replay.added].tolist()) == held
+
+
 def test_samples_are_what_was_added():
   added = examples(jax.random.key(0), 32)
   like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), added)
