@@ -278,9 +278,9 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
   monkeypatch.setattr(pretrained, "_FOLDER", tmp_path)
   other = "discounted_cfr(beta=0.5,gamma=4)"
   small = {"playthroughs": 64, "iterations": 64}  # of fewer the figures may agree by chance
-  pretrained.main(pretrained.Options(str(trained()), "tiny", **small, command="two commands"))
+  pretrained.main(str(trained()), "tiny", **small, command="two commands")
   many: dict = {"trajectories": 2, "algorithm": other}
-  pretrained.main(pretrained.Options(str(trained()), "other", **small, **many))
+  pretrained.main(str(trained()), "other", **small, **many)
   plain, changed = (
     rebel_jax.checkpoints.checkpoint.load_pretrained(name, tmp_path / name)
     for name in ("tiny", "other")
@@ -292,7 +292,7 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
   assert changed.about["measured"]["exploitability_spread"] > 0
   assert plain.about["command"] == "two commands"
   with pytest.raises(SystemExit, match="not allowed with --own"):
-    pretrained.main(pretrained.Options(str(trained()), "tiny", algorithm=other, own=True))
+    pretrained.main(str(trained()), "tiny", algorithm=other, own=True)
 
 
 @pytest.mark.slow
