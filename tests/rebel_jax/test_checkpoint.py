@@ -110,6 +110,7 @@ def signalled_in_an_evaluation(step):
     assert rows(folder)[-1]["step"] == step
     assert "exploitability" not in rows(folder)[-1]
 
+  cut.__name__ = f"signalled_in_the_evaluation_at_{step}"
   return cut
 
 

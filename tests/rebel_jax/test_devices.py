@@ -19,7 +19,7 @@ from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import folders
 from rebel_jax.runs.folders import RunOptions
-from rebel_jax.training import loop as redistribute
+from rebel_jax.training import loop
 from rebel_jax.training import replay as replays
 from rebel_jax.training.chain_play import ChainLanes
 from rebel_jax.training.replay import Replay
@@ -356,7 +356,7 @@ def test_buffers_hold_the_same_by_age(before, after, fill):
     "some full": [2 * capacity + 1 if d % 2 else capacity - 1 for d in range(before)],
   }[fill]
   buffers = make_replay(added, capacity)
-  dealt = redistribute.redistribute_replay(buffers, after)
+  dealt = loop.redistribute_replay(buffers, after)
   held = [by_age(buffers, d) for d in range(before)]
   now = [by_age(dealt, d) for d in range(after)]
   assert sorted(chain(*now)) == sorted(chain(*held))
@@ -382,7 +382,7 @@ def test_games_go_on_in_the_order_of_waiting(before, after):
   roots = np.arange(16, dtype=np.int32).reshape(before, lanes)
   beliefs = np.broadcast_to(roots[..., None, None], (before, lanes, 2, 3)).astype(np.float32)
   turn = np.arange(before, dtype=np.int32) % lanes
-  dealt = redistribute.redistribute_lanes(Lanes(roots, beliefs, turn), after)
+  dealt = loop.redistribute_lanes(Lanes(roots, beliefs, turn), after)
   assert dealt.roots.shape == (after, 16 // after)
   assert sorted(dealt.roots.ravel()) == list(range(16))
   np.testing.assert_array_equal(dealt.beliefs[..., 1, 2], dealt.roots)
@@ -398,7 +398,7 @@ def test_questions_that_wait_go_with_the_games(added):
   """The newest three of each device, here; what was solved does not count any more."""
   games, waiting = np.arange(16).reshape(4, 4), make_replay([added] * 4, 8)
   lanes = ChainLanes(games, games, None, None, None, waiting, np.full(4, added - 3, np.int32))
-  dealt = redistribute.redistribute_lanes(lanes, 2)
+  dealt = loop.redistribute_lanes(lanes, 2)
   np.testing.assert_array_equal(dealt.standing, dealt.moves)
   assert (dealt.moves.shape, sorted(dealt.moves.ravel())) == ((2, 8), list(range(16)))
   assert (dealt.waiting.added.tolist(), dealt.taken.tolist()) == ([6, 6], [0, 0])
@@ -460,6 +460,15 @@ def examples(key, number):
     "cards": jnp.tile(jnp.arange(LONG, dtype=float), (number, 1)),
     "policy": jnp.tile(jnp.arange(LONG) % 256, (number, 1)).astype(jnp.uint8),
   }
+
+
+def test_the_newest_overwrite_the_oldest():
+  replay, held = replays.make_replay(jnp.zeros(()), 8), []
+  for i in range(6):
+    new, valid = 5.0 * i + np.arange(5, dtype=np.float32), np.arange(5) != i
+    replay = jax.jit(replays.add)(replay, new, valid)
+    held = [*held, *new[valid].tolist()][-8:]
+    assert sorted(np.asarray(replay.examples)[: replay.added].tolist()) == held
 
 
 def test_samples_are_what_was_added():

@@ -192,18 +192,6 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
 
 GAME = games.TicTacToe()
 TABLE = RulesGround.of(GAME, solvers.GTCFR(simulations=1))
-LONGER = TINY_PERFECT.replace(
-  simulations=16,
-  lanes=32,
-  width=64,
-  batch_size=128,
-  uses_per_example=16.0,
-  buffer_size=8_192,
-  examples=4_000,
-  report_every=60,
-  eval_iterations=32,
-  final_playthroughs=4,
-)
 
 
 @pytest.fixture
@@ -380,10 +368,10 @@ LARGE = TINY.replace(game="liars_dice", game_params=(("num_dice", 3), ("num_face
 test_what_does_not_go_together_is_refused = refused(
   (lambda: make_setup(TINY.replace(per_update=7.0)), "per_update=7.0"),
   (lambda: make_setup(LARGE), "public tree of"),
-  *((lambda x=x: make_setup(LONGER.replace(**x)), sentence) for x, sentence in [
+  *((lambda x=x: make_setup(TINY_PERFECT.replace(**x)), sentence) for x, sentence in [
     (dict(search=REBEL), "'tic_tac_toe' has no tree .*, which ReBeL's searches need"),
     (dict(search=GrowingSearch()), "'tic_tac_toe' is one of perfect information"),
     (dict(game="kuhn_poker"), "game='kuhn_poker' is not one of perfect information"),
-    (dict(buffer_size=256), "buffer_size=256 must be at least"),
+    (dict(lanes=32, buffer_size=256), "buffer_size=256 must be .* of one step of lanes=32"),
   ])
 )  # fmt: skip

@@ -11,7 +11,7 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 from rebel_jax.networks.names import PRECISIONS
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork, product
-from rebel_jax.training import loop as training
+from rebel_jax.training import loop
 from rebel_jax.training.setup import make_setup
 from solvers import LeafQuery
 from tests.products import equations
@@ -202,9 +202,9 @@ def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
 @pytest.mark.parametrize("fused", [True, False])
 def test_a_step_of_training_searches_with_it(fused):
   setup = make_setup(TINY.replace(fused_network=fused), 1)
-  init = functools.partial(training._init, setup.trainer, 1)
+  init = functools.partial(loop._init, setup.trainer, 1)
   state = jax.eval_shape(lambda seed: init(setup.table, seed), jnp.asarray(0))
-  run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh)
+  run = functools.partial(loop._run_on_mesh, setup.trainer, setup.mesh)
   found = equations(run, jnp.asarray(1), setup.table, state)
   assert sum(x.primitive.name == "pallas_call" for x in found) == 2 * fused
 
