@@ -255,10 +255,9 @@ def solve_batch(
     return _share(rows, others, *how)
   shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
   key = (shapes, algorithm, number % 2 and number, target is None, function, batch_size)
-  find = functools.partial(
-    _find, others=others, algorithm=algorithm, leaf_values=function, most=batch_size
+  return map_over_cores(
+    lambda part: _find(part, others, *how), rows, most=-(-size // batch_size), key=key
   )
-  return map_over_cores(find, rows, most=-(-size // batch_size), key=key)
 
 
 def default_batch_size(tree: PublicTree | Lines) -> int:

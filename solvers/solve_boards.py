@@ -358,17 +358,17 @@ def boards_on(
   if start is not None:
     sums = tuple((x[:cut], split_parts(problem, x[cut + 1 :])) for x in start[0])
     begun = "resume", sums, start[1]
-  state = _begin[work](*how, *begun)._replace(key=key)
+  state = _calls[work](*how, *begun)._replace(key=key)
 
   def run(number: int) -> jax.Array:
     nonlocal state
-    state, gap = _run[work](*how, "go_on", state, number)
+    state, gap = _calls_in_place[work](*how, "go_on", state, number)
     return gap
 
   def read() -> Any:
     nonlocal state
     average, state = state.average, state._replace(average=())
-    programs = _read if algorithm.tables is None else _read_packed
+    programs = _calls_in_place if algorithm.tables is None else _calls
     whole = resumes(algorithm.cfr)
     # Before they give way to the policy.
     counted = _halved(problem, state.top.average, average) if whole else None
@@ -407,7 +407,5 @@ def _on_mesh(problem, algorithm, mesh, name, *arguments):
 
 _static: Any = {"static_argnames": ("algorithm", "mesh", "name")}
 _part_boards = Programs(make_parted_problem, static_argnames="shares")
-_begin = Programs(_on_mesh, **_static)
-_run = Programs(_on_mesh, donate_argnums=4, **_static)
-_read = Programs(_on_mesh, donate_argnums=4, **_static)
-_read_packed = Programs(_on_mesh, **_static)
+_calls = Programs(_on_mesh, **_static)
+_calls_in_place = Programs(_on_mesh, donate_argnums=4, **_static)  # of what follows the name

@@ -17,7 +17,7 @@ from solvers.contrib import __all__ as contrib_names
 ROOT = Path(__file__).parent.parent
 # Each package may import those before it.
 LAYERS = ("games", "solvers", "rebel_jax")
-SCRIPTS = ("train", "benchmarks", "tests")
+SCRIPTS = ("docs", "train", "benchmarks", "tests")
 # Each room of a package, a folder or a module that is in none, may import those before it. The
 # package's own `__init__` may import all of them.
 ROOMS = {
@@ -160,10 +160,10 @@ def test_an_upward_import_would_be_found():
   assert imports_of(source) == {"solvers.algorithms.cfr", "rebel_jax"}
   graph = {"solvers.sweeps.problem": {"solvers.loop"}, "solvers.loop": {"solvers.sweeps.levels"}}
   assert upward(graph, ROOMS["solvers"], 1) == {("solvers.sweeps.problem", "solvers.loop")}
-  graph |= {"games": {"solvers.loop"}, "solvers": {"tests.tiny"}}
+  graph |= {"games": {"solvers.loop"}, "solvers": {"docs.cells"}}
   assert upward(graph, (*LAYERS, *SCRIPTS), 0) == {
     ("games", "solvers.loop"),
-    ("solvers", "tests.tiny"),
+    ("solvers", "docs.cells"),
   }
   with pytest.raises(ValueError, match="attic"):
     upward({"solvers.attic": {"solvers.solve"}}, ROOMS["solvers"], 1)

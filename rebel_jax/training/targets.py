@@ -211,13 +211,12 @@ def value_target(config: Config, game: Game, networks: Mapping[str, Any]) -> Tar
   """Returns the target of ReBeL's searches, None where trees grow."""
   if (network := networks.get("value")) is None:
     return None
-  features, beliefs = pbs_arrays(game)
   values = array(game.num_infostates)
   return Target(
     name="value",
     network=network,
     learning=config.learning,
-    example=ValueExamples(features, beliefs, values, values),
+    example=ValueExamples(*pbs_arrays(game), values, values),
     make_examples=value_examples,
     errors=value_errors,
     most_examples=most_values,
@@ -285,15 +284,13 @@ def policy_target(config: Config, game: Game, networks: Mapping[str, Any]) -> Ta
   """Returns the target of the policy network, if there is one."""
   if (network := networks.get("policy")) is None:
     return None
-  features, beliefs = pbs_arrays(game)
   actions, infostates = network.num_actions, game.num_infostates
   return Target(
     name="policy",
     network=network,
     learning=config.learning,
     example=PolicyExamples(
-      features,
-      beliefs,
+      *pbs_arrays(game),
       legal=array(actions, dtype=jnp.uint8),
       policy=array(actions, infostates, dtype=jnp.uint8),
     ),
@@ -332,15 +329,13 @@ def value_policy_target(config: Config, game: Game, networks: Mapping[str, Any])
   """Returns the target of searches in trees that grow, None for ReBeL's."""
   if (network := networks.get("value_policy")) is None:
     return None
-  features, beliefs = pbs_arrays(game)
   number, actions = game.num_infostates, network.num_actions
   return Target(
     name="value_policy",
     network=network,
     learning=config.learning,
     example=Solved(
-      features,
-      beliefs,
+      *pbs_arrays(game),
       values=array(2, number),
       value_weight=array(2, number),
       policy=array(actions, number),

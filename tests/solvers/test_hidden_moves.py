@@ -150,9 +150,7 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   ends = stations(paths, moved)
   there = possible_of(tree)[0]
   assert np.unique(ends[there[0]], return_counts=True)[1].max() == 4  # paths that meet
-  rng = np.random.default_rng(1)
-  beliefs = rng.exponential(size=there.shape) * there
-  beliefs /= beliefs.sum(axis=1, keepdims=True)
+  beliefs = harness.random_beliefs(np.random.default_rng(1), there, num_zeros=0)
   merged = np.zeros((2, game.num_infostates))
   np.add.at(merged[0], ends, beliefs[0])
   merged[1, 0] = 1.0

@@ -306,7 +306,7 @@ def test_spots_at_once_have_one_shape(rivers):
     solvers.solve_batch([x for x, _ in rivers[1]], algorithm=solvers.linear_cfr(), num_iterations=2)
 
 
-def sums_over_pairs(lines, columns, reach, player, board):
+def sums_over_pairs(columns, reach, player, board):
   """Returns fold and showdown values of each of a player's columns, pair by pair of hands."""
   game, own = columns.game, columns.classes[0]
   places = own[1 - player].column[0]
@@ -365,7 +365,7 @@ def test_ends_are_sums_over_all_pairs(dense):
     for player in (0, 1):
       width = lines.streets[0].width(1 - player)
       reach = np.random.default_rng(player).random(width)
-      wanted = sums_over_pairs(lines, columns, reach, player, game.board)
+      wanted = sums_over_pairs(columns, reach, player, game.board)
       for values, row in zip((ends.fold_values, ends.showdown_values), wanted):
         found = jax.jit(values, static_argnums=2)(prepared, reach[None, None], player)[0, 0]
         np.testing.assert_allclose(found, row, atol=1e-12)

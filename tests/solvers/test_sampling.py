@@ -195,12 +195,12 @@ def test_other_seeds_are_no_other_programs(monkeypatch):
     first, again, other = (
       solve_chance_sampled(lines, num_iterations=6, seed=seed) for seed in (3, 3, 4)
     )
-    made = len(solve_boards._run._made)
+    made = len(solve_boards._calls_in_place._made)
     solve_chance_sampled(lines, num_iterations=6, seed=5)
   assert first.exploitability == again.exploitability != other.exploitability
-  assert len(solve_boards._run._made) == made
-  (program,) = [x for x in list(solve_boards._run._made.values())[-1:]]
-  assert program._cache_size() == 1
+  programs = list(solve_boards._calls_in_place._made.values())
+  assert len(programs) == made
+  assert [x._cache_size() for x in programs[-2:]] == [1, 1]  # one goes on, one reads
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,7 @@ def test_carried_over_regrets_help_and_do_no_harm(x64):
 # Leaves of several values: against enumeration, games solved by hand, controls.
 
 KUHN = games.make("kuhn_poker")
-PASS, BET, AFTER_PASS, AFTER_BET, PASS_BET = 1, 2, 1, 2, 3
+AFTER_PASS, AFTER_BET, PASS_BET = 1, 2, 3
 ALPHA, QUEEN_CALLS = 0.2, 8 / 15  # of an equilibrium of Kuhn poker: alpha, and alpha + 1/3
 SMALL = ("kuhn", "rock_paper_scissors", "leduc", "random_5")
 

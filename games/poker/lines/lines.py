@@ -298,9 +298,10 @@ def _group(game, classes, alike, number, first, last, strengths) -> Group:
 
   def side(p: int) -> tuple[Any, ...]:
     """Returns a player's `cards`, `size`, `holding` and `twin`, and `strength`."""
-    own, width, other = classes[p], len(hands[p]), hands[1 - p]
-    place = np.where(own.column == NONE, NONE, own.column - own.starts[:, None])[first:last]
-    named = own.hand[own.starts[first] :][: (last - first) * width].reshape(-1, width)
+    width, other = len(hands[p]), hands[1 - p]
+    column, starts = classes[p].column[first:last], classes[p].starts[first:last]
+    place = np.where(column == NONE, NONE, column - starts[:, None])
+    named = classes[p].hand[starts[:, None] + np.arange(width)]
     strength = None
     if strengths is not None:
       found = np.take_along_axis(strengths[first:last], np.maximum(named, 0), axis=1)

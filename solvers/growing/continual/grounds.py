@@ -299,7 +299,7 @@ def history_policies(
     return next((x for x in grounds[:-1] if x.capacity >= ahead), grounds[-1])
 
   batch_size = batch_size or tuning.pieces().chains
-  seeds = validation.check_places("seeds", seeds, validation.MAX_COUNT).tolist()
+  keys = jax.vmap(jax.random.key)(validation.check_places("seeds", seeds, validation.MAX_COUNT))
   sizes, how = subtree_sizes(histories.parent), How(search.of_any_length(), network)
   decisions = np.flatnonzero(histories.kind < CHANCE)
   below = collections.defaultdict[int | None, list[int]](list)
@@ -325,7 +325,7 @@ def history_policies(
         found = search_some(
           ground,
           about,
-          _keys(jnp.stack([jax.random.key(seeds[i]) for _, i in filled]), about.here.state),
+          _keys(keys[np.array([i for _, i in filled])], about.here.state),
           np.arange(batch_size) < len(some),
           how=how,
           rounds=search.rounds,
