@@ -118,7 +118,7 @@ def sort_between(
   below = jnp.stack([jnp.searchsorted(ordered, own_strengths, side=x) for x in sides])
   block = jnp.minimum(below // length, blocks - 1)
   bounds = (below - block * length) * blocks + block
-  card = own_cards.T
+  card = own_cards.T[None]
   held = jnp.searchsorted(ranks, card * step + below[:, None]) - card * most  # [2, 2, H]
   card_bounds = (held * cards + card).reshape(4, -1)
   order = jnp.pad(order, (0, length * blocks - number), constant_values=number)
