@@ -87,7 +87,7 @@ def hands_of_card(holding: Any, most: int) -> Any:
 
   `holding` `[H, C]` is how often each does, and it is listed as often.
   """
-  return (holding.cumsum(axis=0) <= np.arange(most)[:, None, None]).sum(axis=1).T
+  return (holding.cumsum(axis=0, dtype=int)[None] <= np.arange(most)[:, None, None]).sum(axis=1).T
 
 
 def sort_between(

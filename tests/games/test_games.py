@@ -120,6 +120,13 @@ REPEATED = (
 LARGE = {"flop_holdem", "no_limit_holdem", "tic_tac_toe"}
 
 
+@pytest.fixture(autouse=True)
+def strictly():
+  """Rules promote neither types nor ranks, on JAX's arrays."""
+  with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+    yield
+
+
 @pytest.mark.parametrize("name", harness.slow(SMALL, *LONG))
 def test_small_games_pass(name):
   check_game(SMALL[name]())
@@ -356,11 +363,11 @@ MISTAKES_IN_ARRAYS = [
   # A tracer has no value, and JAX's arrays do not change.
   (KUHN, "payoff_scale", lambda x, states: x * (2 if (states > 2).all() else 1), "fails under"),
   (games.LiarsDice, "legal_actions", assign, "fails under jax.jit"),
-  (LEDUC, "stages", lambda x, states: x + (len(x) == 1), "is 1 at .* under jax.vmap over single"),
+  (LEDUC, "stages", lambda x, states: x + int(len(x) == 1), "is 1 at .* under jax.vmap over single"),
   (
     LEDUC,
     "pair_index",
-    lambda x, _: x + (not is_numpy(x)),
+    lambda x, _: x + int(not is_numpy(x)),
     "is 1 at .* under jax.jit, and 0 with n",
   ),
   (KUHN, "features", lambda x, _, p: x + 1e-5 * p * (not is_numpy(x)), r"is .* at \(0, 0\)"),
