@@ -238,8 +238,9 @@ class ScotlandYard(NamedInFull):
 
   def features(self, states, player):
     at = self.read(states)
-    n, doubles = len(states), min(self.map.doubles, 1)
-    most = np.max(self.map.cards_of, axis=0).astype(float)[None, None]
+    n, detectives = len(states), self._num_detectives
+    most, doubles = np.max(self.map.cards_of, axis=0).astype(float), min(self.map.doubles, 1)
+    cards = at.cards.astype(float) / most[None, None]
     columns = [
       xp.full((n, 1), player),
       one_hot(at.turn, 1 + self._num_detectives),
@@ -247,8 +248,8 @@ class ScotlandYard(NamedInFull):
       *[(at.stage == stage)[:, None] for stage in (CHOOSING, AGAIN)][: 2 * doubles],
       at.doubles[:, None][:, :doubles] / max(self.map.doubles, 1),
       at.moved[:, None] / self.rounds,
-      one_hot(at.stations, self._num_stations).reshape(n, -1),
-      (at.cards.astype(float) / most).reshape(n, -1),
+      *[one_hot(at.stations[:, i], self._num_stations) for i in range(detectives)],
+      *[cards[:, i] for i in range(1 + detectives)],
       at.maybe,
     ]
     return xp.concatenate(columns, axis=1, dtype=float)

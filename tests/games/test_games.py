@@ -363,7 +363,7 @@ MISTAKES_IN_ARRAYS = [
   # A tracer has no value, and JAX's arrays do not change.
   (KUHN, "payoff_scale", lambda x, states: x * (2 if (states > 2).all() else 1), "fails under"),
   (games.LiarsDice, "legal_actions", assign, "fails under jax.jit"),
-  (LEDUC, "stages", lambda x, states: x + int(len(x) == 1), "is 1 at .* under jax.vmap over single"),
+  (LEDUC, "stages", lambda x, _: x + int(len(x) == 1), "is 1 at .* under jax.vmap over single"),
   (
     LEDUC,
     "pair_index",
