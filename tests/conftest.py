@@ -85,6 +85,13 @@ def x64():
 
 
 @pytest.fixture
+def strictly():
+  """Arrays of JAX promote neither types nor ranks."""
+  with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+    yield
+
+
+@pytest.fixture
 def accelerator(monkeypatch):
   """Has a CPU trace what an accelerator would be given."""
   monkeypatch.setattr(tuning, "platform", lambda: "gpu")

@@ -21,6 +21,8 @@ from tests.hand_pairs import small_spot
 from tests.random_game import RandomGame
 from tests.sentences import refused
 
+pytestmark = pytest.mark.usefixtures("strictly")
+
 # Checked in files of their own too: of poker, templates and Scotland Yard.
 LONG = ("small_holdem", "small_holdem_4_rounds", "turn_endgame_holdem", "scotland_yard")
 LONG += ("two_deals", "of_ranges", *(f"random_{seed}" for seed in range(20) if seed not in (2, 5)))
@@ -118,13 +120,6 @@ REPEATED = (
 
 # Too large for a tree, or to be looked at one by one; rules of the former are the small ones'.
 LARGE = {"flop_holdem", "no_limit_holdem", "tic_tac_toe"}
-
-
-@pytest.fixture(autouse=True)
-def strictly():
-  """Rules promote neither types nor ranks, on JAX's arrays."""
-  with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
-    yield
 
 
 @pytest.mark.parametrize("name", harness.slow(SMALL, *LONG))

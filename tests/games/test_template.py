@@ -21,6 +21,8 @@ from solvers.search.subgames import after as after_leaf
 from tests import harness
 from tests.own_games import by_path, own_game, own_state, own_tree, some_leaf_values
 
+pytestmark = pytest.mark.usefixtures("strictly")
+
 WALKS = 6  # hands followed through each game
 SMALL = dict(ranks="QKA", suits="shd", pot=200, stack=300, big_blind=100)
 VARY = dict(stack="250-600", pot="100-300", bets=0.1, board="random")

@@ -17,6 +17,8 @@ from games.poker.lines import Follower, make_lines
 from solvers.sweeps import showdowns
 from tests.hand_pairs import pairs_on, small_spot
 
+pytestmark = pytest.mark.usefixtures("strictly")
+
 DECK = Deck()
 BOARDS = ["3s7hTdKs2c", "2s2h2d2c3s", "AsKsQsJsTs", "4s8hTc9h2s"]  # the third always splits
 DECKS = {"whole": (DECK, BOARDS), "small": (Deck("9TJQKA", "sh"), ["9sTsJsQsKs", "9h9sTsThAs"])}
