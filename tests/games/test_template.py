@@ -276,7 +276,7 @@ def test_a_deal_of_one_flop_of_each_class_is_worth_what_all_flops_are(x64):
   weights = np.random.default_rng(0).exponential(size=(2, game.num_infostates))
   beliefs = jnp.asarray(weights / weights.sum(axis=1, keepdims=True))
   whole = jax.tree.map(lambda x: jnp.asarray(x)[None], tree)
-  (right,) = values_of(whole, beliefs)
+  (right,) = np.asarray(values_of(whole, beliefs))
 
   draws = every_draw(game.deck, number)
   states = jnp.tile(jnp.asarray(state), (len(draws), 1)).at[:, -1].set(draws)
