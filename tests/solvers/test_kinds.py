@@ -121,6 +121,7 @@ def assert_refused(call, right, name, junk):
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: getattr(call, "__qualname__", str(call)))
 def test_another_kind_of_object_gets_a_sentence(call):
+  assert all(x is not inspect.Parameter.empty for x in CALLS[call].values())
   for name, junk in itertools.product(CALLS[call].keys() - FREE, JUNK):
     assert_refused(call, CALLS[call], name, junk)
 
