@@ -268,7 +268,7 @@ def _answers(way: str, questions: list[_Question]) -> list[Any]:
       ) from error
 
   every = jax.jit(lambda rows: [answer(*row) for row in zip(questions, rows)])
-  kinds = {"i": jnp.int32, "f": float, "b": jnp.bool_}
+  kinds: dict[str, Any] = {"i": jnp.int32, "f": float, "b": jnp.bool_}
   return every([tuple(jnp.asarray(x, kinds[x.dtype.kind]) for x in q.rows) for q in questions])
 
 
