@@ -39,7 +39,6 @@ class Check:
   # returns arrays by name; those called `exploitability` are one number
   make: Callable[[], dict[str, Any]]
   limit: float  # the most by which an array may be off, as a share of its norm
-  platforms: tuple[str, ...] = ()  # all if empty
 
 
 def project(array: Any) -> list[float]:
@@ -102,8 +101,8 @@ def _muon() -> dict[str, Any]:
   return found
 
 
-def _network(precision: str, fused: bool = False) -> dict[str, Any]:
-  network = ValueNetwork(4, width=256, precision=precision, fused=fused)
+def _network(precision: str) -> dict[str, Any]:
+  network = ValueNetwork(4, width=256, precision=precision)
   rng = np.random.default_rng(0)
   features = jnp.asarray(rng.normal(size=(1000, 9)), jnp.float32)
   beliefs = jnp.asarray(rng.dirichlet(np.ones(4), size=(1000, 2)), jnp.float32)
@@ -144,17 +143,11 @@ CHECKS = {
   "network, float32": Check(functools.partial(_network, "float32"), 2e-5),
   "network, default": Check(functools.partial(_network, "default"), 3e-3),
   "self-play step": Check(_self_play, 2e-2),
-  **{
-    f"network, {precision}, fused": Check(
-      functools.partial(_network, precision, True), limit, platforms=("gpu",)
-    )
-    for precision, limit in (("float32", 2e-5), ("tensorfloat32", 3e-3), ("bfloat16", 2e-2))
-  },
 }
 
 
 def main(output: Path = GOLDEN) -> None:
-  """Makes the file of numbers, on a CPU; of a fused network those of its layers in float32.
+  """Makes the file of numbers, on a CPU.
 
   Args:
     output: File to write.
@@ -162,8 +155,7 @@ def main(output: Path = GOLDEN) -> None:
   jax.config.update("jax_platforms", "cpu")
   golden: dict[str, list[float]] = {}
   for name, check in CHECKS.items():
-    make = functools.partial(_network, "float32") if check.platforms else check.make
-    golden |= {f"{name}/{key}": project(array) for key, array in make().items()}
+    golden |= {f"{name}/{key}": project(array) for key, array in check.make().items()}
   output.write_text(json.dumps(golden, indent=1) + "\n")
 
 

@@ -81,7 +81,6 @@ def main(
   rows_fraction: float | None = None,
   iterations: int | None = None,
   precision: str | None = None,
-  fused_network: bool = False,
   devices: int | None = None,
   warm_up: int = 3,
   steps: int = 2,
@@ -95,7 +94,6 @@ def main(
     rows_fraction: room for leaves, as in train.py; None for the preset's.
     iterations: iterations of each search; None for the preset's.
     precision: of the network, as in train.py; None for the preset's.
-    fused_network: whether an NVIDIA GPU computes the network in one kernel.
     devices: devices that share the lanes; None for all: each core of a CPU is one.
     warm_up: steps before timing, so that lanes spread over the game.
     steps: steps in each timed call.
@@ -103,7 +101,7 @@ def main(
   """
   changes = {
     "lanes": lanes, "rows_fraction": rows_fraction, "iterations": iterations,
-    "precision": precision, "fused_network": fused_network,
+    "precision": precision,
   }  # fmt: skip
   config = get_preset(preset).replace(**{name: x for name, x in changes.items() if x is not None})
   share_cores(config, devices)
@@ -139,7 +137,6 @@ def main(
     iterations=settings.num_iterations,
     share_start=settings.share_start,
     precision=config.network.precision,
-    fused_network=config.search.fused_network,
     examples_per_second=round(statistics.median(rates[-repeats:]), 1),
     network_flops_per_second=round(flop),
     matmul_flops_per_second=round(matmul),

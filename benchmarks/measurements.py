@@ -45,12 +45,11 @@ def rates(small: bool = False) -> dict[str, Rate]:
   def play(
     preset: str, lanes: int, floor: float | None = None, unit: str = "examples/s", **changes: Any
   ) -> Rate:
-    fused = changes.get("fused_network", False)
     if small:
       lanes = 8
       changes |= {"iterations": 16} if unit == "examples/s" else {"simulations": 4}
     prepare = functools.partial(self_play, preset, lanes, **changes)
-    return Rate(prepare, unit, floor, accelerator=fused or lanes > 64)
+    return Rate(prepare, unit, floor, accelerator=lanes > 64)
 
   def solve(name: str, floor: float | None, batch: int = 0) -> Rate:
     prepare = functools.partial(solve_game, name, min(batch, 4) if small else batch)
@@ -93,9 +92,6 @@ def rates(small: bool = False) -> dict[str, Rate]:
     ),
     "solve liars_dice_1x6f": solve("liars_dice_1x6f", 46),
     "batch of 4,096 liars_dice_1x4f": solve("liars_dice_1x4f", None, 4096),
-    # Last, since a kernel of its own may end the process.
-    "generation 1x4f_paper, 4,096 lanes, fused": play(paper, 4096, 90_000, fused_network=True),
-    "generation 1x4f_paper, 64 lanes, fused": play(paper, 64, 4_900, fused_network=True),
   }
 
 

@@ -15,14 +15,9 @@ _CALLS = {"jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "c
 
 
 @jax.default_matmul_precision(None)
-def equations(function: Callable, *arguments: Any) -> list[core.JaxprEqn]:
-  """Returns the equations of `function`'s program, and of the programs within it."""
-  return list(_equations(jax.make_jaxpr(function)(*arguments).jaxpr))
-
-
 def products(function: Callable, *arguments: Any) -> list[core.JaxprEqn]:
-  """Returns the products of floats among `equations`."""
-  return [x for x in equations(function, *arguments) if _is_product(x)]
+  """Returns the products of floats of `function`'s program, and of the programs within it."""
+  return [x for x in _equations(jax.make_jaxpr(function)(*arguments).jaxpr) if _is_product(x)]
 
 
 def is_rounded(product: core.JaxprEqn) -> bool:

@@ -9,7 +9,6 @@ from games import Game
 from games.poker import Holdem
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors, unknown
-from rebel_jax.networks.fused_layers import MAX_WIDTH
 from rebel_jax.networks.names import ACTIVATIONS, NETWORKS, PRECISIONS
 from rebel_jax.networks.optimizers import OPTIMIZERS
 
@@ -22,7 +21,6 @@ class SearchKind:
   options: ClassVar[tuple[str, ...]] = ()
   agent_options: ClassVar[tuple[str, ...]] = ()
   examples_per_solve: ClassVar[int] = 2  # in the buffer, of each subgame solved
-  fused_network: bool = False
   late_iterations: int = 0
   vary: tuple[tuple[str, Any], ...] = ()
 
@@ -62,7 +60,6 @@ class ReBeLSearch(SearchKind):
       that game_params name.
     policy_network: Train a policy network too and start every search from it, in training and in
       evaluation; this needs a form of CFR and a game without hidden moves.
-    fused_network: Compute all layers in one kernel where searches run on an NVIDIA GPU.
     eval_algorithm: Algorithm of the searches of evaluations.
     eval_playthroughs: Playthroughs that an evaluation during training averages; or, of games too
       large for exploitability, hands played against each of several simple players.
@@ -81,7 +78,6 @@ class ReBeLSearch(SearchKind):
   play_on: Annotated[float, allowed.number(1.0, zero=True)] = 0.0
   vary: Annotated[tuple[tuple[str, int | float | str], ...], allowed.pairs(int, float)] = ()
   policy_network: bool = False
-  fused_network: bool = False
   eval_algorithm: Annotated[str, allowed.ALGORITHM] = "linear_cfr"
   eval_playthroughs: Annotated[int, allowed.integer(1)] = 64
   eval_iterations: Annotated[int, allowed.iterations()] = 256
@@ -450,7 +446,7 @@ class Config:
     known = allowed.flat(config)
     config = allowed.replace(config, **{k: v for k, v in settings.items() if k in known})
     others = {k: v for other in KINDS for k, v in vars(other()).items()} | _GONE
-    for name in sorted(settings.keys() - known.keys() - _OF_COMMANDS):
+    for name in sorted(settings.keys() - known.keys() - _IGNORED):
       if name not in others:
         raise unknown("field", name, known)
       now = getattr(config.search, name, getattr(config.learning, name, others[name]))
@@ -480,7 +476,7 @@ class Config:
       ConfigError: a value is not allowed.
     """
     allowed.check(self)
-    lanes, learning, width = self.self_play.lanes, self.learning, self.network.width
+    lanes, learning = self.self_play.lanes, self.learning
     rules = self.make_game()
     refused = {
       f"batch_size={learning.batch_size} must be at most buffer_size={learning.buffer_size}": (
@@ -490,8 +486,6 @@ class Config:
       f"lanes={lanes}": 2 * lanes > learning.buffer_size,
       f"uses_per_example={learning.uses_per_example} makes {self.gradient_steps} gradient steps; "
       f"{_MAX_COUNT} are the most": max(self.learn_steps, self.gradient_steps) > _MAX_COUNT,
-      f"width={width} must be at most {MAX_WIDTH} where fused_network is on: wider layers do not "
-      "fit one kernel": self.search.fused_network and width > MAX_WIDTH,
       f"architecture='showdowns' needs a game of hold'em, not game={self.game!r}: others have no "
       "showdowns": self.network.architecture == "showdowns" and not isinstance(rules, Holdem),
     }
@@ -505,8 +499,11 @@ class Config:
 _GROUPS = (
   "search", "self_play", "growing", "network", "learning", "evaluation", "schedule", "run",
 )  # fmt: skip
-# Settings that belong to a command, not to what is trained.
-_OF_COMMANDS = {"output_dir", "resume", "num_devices", "checkpoint_every", "tensorboard"}
+# Settings of commands, and one that is gone and changed numbers by rounding alone: with any value
+# the run is the same.
+_IGNORED = {
+  "output_dir", "resume", "num_devices", "checkpoint_every", "tensorboard", "fused_network",
+}  # fmt: skip
 # Settings that have another name, and the factor between their values.
 _RENAMED = (
   ("eval_simulations", "eval_iterations", 2),

@@ -185,7 +185,7 @@ class CardNetwork(ValueNetwork):
     stacks = paid * self.table.stack
     return EncodedHands(hidden, hands.order, hands.place, hands.live, stacks, showdowns)
 
-  def decode(self, encoded: EncodedHands, beliefs: jax.Array, **how: Any) -> jax.Array:
+  def decode(self, encoded: EncodedHands, beliefs: jax.Array) -> jax.Array:
     """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
     # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones: the
     # squares of these sum to as many as there are hands. Beliefs themselves beside them would help
@@ -196,7 +196,7 @@ class CardNetwork(ValueNetwork):
       seen = standing(encoded.showdowns, encoded.live, beliefs[:, hands:])
       seen = rearranged(seen.reshape(len(seen), -1), encoded.order)
       inputs = jnp.concatenate([inputs, seen], axis=-1)
-    return rearranged(self.layers(encoded.hidden, inputs, **how), encoded.place)
+    return rearranged(self.layers(encoded.hidden, inputs), encoded.place)
 
 
 class PokerValueNetwork(CardNetwork):
@@ -205,9 +205,9 @@ class PokerValueNetwork(CardNetwork):
   # No hand is worth less than its chips in the pot, as it may be folded; one that holds a card of
   # the board is worth nothing.
 
-  def decode(self, encoded: EncodedHands, beliefs: jax.Array, **how: Any) -> jax.Array:
+  def decode(self, encoded: EncodedHands, beliefs: jax.Array) -> jax.Array:
     """Returns values `[R, H]` in chips from `encode`'s result and beliefs `[R, 2 * H]`."""
-    outputs = super().decode(encoded, beliefs, **how)
+    outputs = super().decode(encoded, beliefs)
     pot = encoded.paid.sum(axis=-1, keepdims=True)
     values = pot * nn.softplus(outputs + _HALF) - encoded.paid[:, :1] - self.table.dead / 2
     return values * encoded.live

@@ -2,13 +2,12 @@
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from rebel_jax.networks.fused_layers import LayerWeights, apply_layers
 from rebel_jax.networks.names import ACTIVATIONS
 from solvers import LeafQuery, StateAnswer, StateQuery
 from solvers.search import PolicyQuery
@@ -48,25 +47,18 @@ class Layer(nn.Module):
   hidden: bool = False  # another layer follows, and `bfloat16_activations` rounds the outputs
 
   @nn.compact
-  def weights(self, inputs: int) -> tuple[jax.Array, jax.Array | None]:
-    """Returns the kernel `[inputs, width]` of a dense layer, and its biases, if any."""
-    kernel = self.param("kernel", nn.initializers.lecun_normal(), (inputs, self.width))
-    if self.centred:
-      kernel = kernel - kernel.mean(axis=-1, keepdims=True)
-    if not self.use_bias:
-      return kernel, None
-    bias = self.param("bias", nn.initializers.zeros, (self.width,))
-    return kernel, bias - bias.mean() if self.centred else bias
-
   def __call__(self, x: jax.Array) -> jax.Array:
     """Returns `[R, width]` from `[R, inputs]`."""
     # Outputs go to memory, where a search moves little else: half as many bytes.
     halved = self.hidden and self.precision == "bfloat16_activations"
     dtype = jnp.bfloat16 if halved else None
-    kernel, bias = self.weights(x.shape[-1])
+    kernel = self.param("kernel", nn.initializers.lecun_normal(), (x.shape[-1], self.width))
+    if self.centred:
+      kernel = kernel - kernel.mean(axis=-1, keepdims=True)
     y = product(x, kernel, self.precision, dtype)
-    if bias is not None:
-      y = y.astype(bias.dtype) + bias[None]
+    if self.use_bias:
+      bias = self.param("bias", nn.initializers.zeros, (self.width,))
+      y = y.astype(bias.dtype) + (bias - bias.mean() if self.centred else bias)[None]
     return y if dtype is None else y.astype(dtype)
 
 
@@ -98,14 +90,10 @@ class Norm(nn.Module):
   epsilon: float = 1e-6
 
   @nn.compact
-  def weights(self, width: int) -> tuple[jax.Array, jax.Array]:
-    """Returns the scale and the bias of a normalisation, `[width]` each."""
-    scale = self.param("scale", nn.initializers.ones, (width,))
-    return scale, self.param("bias", nn.initializers.zeros, (width,))
-
   def __call__(self, x: jax.Array) -> jax.Array:
     """Returns `[R, width]` from `[R, width]`."""
-    scale, bias = self.weights(x.shape[-1])
+    scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
+    bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
     return x * jax.lax.rsqrt(mean_square(x) + self.epsilon) * scale[None] + bias[None]
 
 
@@ -119,8 +107,6 @@ class ValueNetwork(nn.Module):
   # successive square roots that are inputs too: they tell apart beliefs near zero
   belief_roots: int = 0
   precision: str = "default"  # of products, one of `names.PRECISIONS`
-  # searches on an NVIDIA GPU compute all layers in one kernel (`networks.fused_layers`)
-  fused: bool = False
   centre: bool = True  # hidden layers take the means out of their weights; else they have none
 
   def setup(self):
@@ -142,20 +128,12 @@ class ValueNetwork(nn.Module):
     """Returns `encode` of the public features as each player sees them, `[R, F]` both."""
     return self.encode(features[0]), self.encode(features[1])
 
-  def decode(
-    self, encoded: Any, beliefs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
-  ) -> jax.Array:
+  def decode(self, encoded: Any, beliefs: jax.Array) -> jax.Array:
     """Returns values `[R, H]` from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
-    # `kernel` is None for layer by layer; `gpu` for all layers in one kernel, which only NVIDIA's
-    # GPUs run and which has no derivative; `interpret` for its steps on any device.
-    return self.layers(encoded, with_roots(beliefs, self.belief_roots), kernel=kernel)
+    return self.layers(encoded, with_roots(beliefs, self.belief_roots))
 
-  def layers(
-    self, public: jax.Array, inputs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
-  ) -> jax.Array:
+  def layers(self, public: jax.Array, inputs: jax.Array) -> jax.Array:
     """Returns outputs `[R, H]` from the first layer's share `public` and its other `inputs`."""
-    if kernel is not None:
-      return self._in_one_kernel(public, inputs, interpret=kernel == "interpret")
     dtype = inputs.dtype  # what happens between products is in full precision
     x = public.astype(dtype) + self.beliefs(inputs).astype(dtype)
     for i in range(self.hidden_layers):
@@ -163,24 +141,6 @@ class ValueNetwork(nn.Module):
         x = self.hidden[i - 1](x).astype(dtype)
       x = ACTIVATIONS[self.activation](self.norms[i](x))
     return self.out(x)
-
-  def _in_one_kernel(self, encoded: jax.Array, inputs: jax.Array, interpret: bool) -> jax.Array:
-    modules = [self.beliefs, *self.hidden, self.out]
-    sizes = [inputs.shape[-1]] + [self.width] * self.hidden_layers
-    layers = [LayerWeights(*module.weights(size)) for module, size in zip(modules, sizes)]
-    for i, norm in enumerate(self.norms):
-      scale, shift = norm.weights(self.width)
-      layers[i] = layers[i]._replace(scale=scale, shift=shift)
-    values = apply_layers(
-      encoded,
-      inputs,
-      layers,
-      activation=ACTIVATIONS[self.activation],
-      precision=self.precision,
-      epsilon=Norm.epsilon,
-      interpret=interpret,
-    )
-    return values.astype(inputs.dtype)
 
   def __call__(self, features: jax.Array, beliefs: jax.Array) -> jax.Array:
     """Returns values `[R, H]` from public features `[R, F]` and beliefs `[R, 2 * H]`."""
@@ -216,9 +176,9 @@ class NetworkFunction:
 
 
 # A program that asks for both players, or at several stages, traces the network once.
-@functools.partial(jax.jit, static_argnums=0, static_argnames="kernel")
-def _decode(network: Any, params: Any, encoded: Any, beliefs: jax.Array, **how: Any) -> Any:
-  return network.apply(params, encoded, beliefs, method="decode", **how)
+@functools.partial(jax.jit, static_argnums=0)
+def _decode(network: Any, params: Any, encoded: Any, beliefs: jax.Array) -> Any:
+  return network.apply(params, encoded, beliefs, method="decode")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,13 +196,8 @@ class NetworkLeafValues(NetworkFunction):
       )
     own = query.beliefs[:, query.traverser]
     other = query.beliefs[:, 1 - query.traverser]
-    decode = functools.partial(_decode, self.network)
     arguments = self.arguments(params, query, jnp.concatenate([own, other], axis=-1))
-    if not self.network.fused:
-      return jnp.asarray(decode(*arguments), own.dtype)
-    in_one_kernel = functools.partial(decode, kernel="gpu")
-    values = jax.lax.platform_dependent(*arguments, cuda=in_one_kernel, default=decode)
-    return values.astype(own.dtype)
+    return jnp.asarray(_decode(self.network, *arguments), own.dtype)
 
   def before_loop(self, params: Any, features: tuple[jax.Array, jax.Array]) -> tuple:
     """Returns a network and parameters without the weights' means, and both players' `encode`."""
@@ -274,11 +229,11 @@ class OrderedNetwork(ValueNetwork):
     order = features[:, -self.places :].astype(jnp.int32)
     return super().encode(features[:, : -self.places]), order, jnp.argsort(order, axis=1)
 
-  def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
+  def decode(self, encoded: Any, beliefs: jax.Array) -> jax.Array:
     """Returns outputs `[R, H]`, or of moves `[R, A * H]`, from beliefs, own ones first."""
     hidden, order, place = encoded
     inputs = with_roots(rearranged(beliefs, order), self.belief_roots)
-    return rearranged(self.layers(hidden, inputs, **how), place)
+    return rearranged(self.layers(hidden, inputs), place)
 
 
 def rearranged(numbers: jax.Array, places: jax.Array) -> jax.Array:
@@ -384,5 +339,5 @@ class OwnNetwork(ValueNetwork):
   def encode(self, features: jax.Array) -> Any:
     return features
 
-  def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
+  def decode(self, encoded: Any, beliefs: jax.Array) -> jax.Array:
     return self.module(encoded, beliefs)

@@ -67,7 +67,6 @@ def _trunk(
     activation=network.activation,
     belief_roots=network.belief_roots,
     precision=network.precision,
-    fused=config.search.fused_network,
   )
   if cards is None:
     return ValueNetwork(**sizes)

@@ -298,11 +298,7 @@ CHEAP = ("showdowns", "muon", "network, float32", "network, default")
 
 @pytest.mark.parametrize(
   "name",
-  [
-    x if x in CHEAP else pytest.param(x, marks=pytest.mark.slow)
-    for x, check in checks.CHECKS.items()
-    if not check.platforms
-  ],
+  [x if x in CHEAP else pytest.param(x, marks=pytest.mark.slow) for x in checks.CHECKS],
 )
 def test_numbers_are_those_of_the_golden_file(name):
   row = checks.compare(name, GOLDEN)

@@ -43,7 +43,6 @@ BAD = [
   ({"iterations": 7}, r"^iterations=7 must be even"),
   ({"activation": "tanh"}, r"^activation='tanh' is unknown; known: gelu, relu, silu"),
   ({"share_start": "yes"}, r"^share_start='yes' must be True or False"),
-  ({"fused_network": True, "width": 257}, r"^width=257 must be at most 256 where fused_network"),
   ({"batch_size": 512}, r"^batch_size=512 must be at most buffer_size=256"),
   ({"lanes": 129}, r"^buffer_size=256 must be at least 258, two examples for each of lanes=129"),
 ]
@@ -124,6 +123,7 @@ PERFECT = dict(children=1, temperature=1.5, td1_share=0.2, policy_weight=1.0)
   ("fields", "search"),
   [
     (earlier("kuhn_poker", depth=1), dataclasses.replace(REBEL, depth=1)),
+    (earlier("kuhn_poker", fused_network=True), REBEL),
     (
       earlier("pog_kuhn", simulations=30, eval_simulations=40, eval_seeds=4, final_seeds=5),
       GrowingSearch(30, eval_iterations=80, eval_playthroughs=4, final_playthroughs=5),
