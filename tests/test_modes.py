@@ -16,6 +16,7 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
+from solvers.growing.states import only_wanted
 from tests.golden import cases as golden
 from tests.solvers.test_kinds import CALLS, functions
 from tests.tiny import TINY, rows, stepped, tiny, trained
@@ -106,6 +107,13 @@ def test_searches_are_traced_in_doubles(name):
     for rules in ((tree, solvers.node_info(game, tree)), (game,)):
       search = functools.partial(solvers.gt_cfr, *rules, search=hidden["search"])
       jax.eval_shape(search, key=hidden["key"])
+
+
+def test_rows_of_numpy_are_packed_without_compilation():
+  rows, wanted = np.arange(8.0), jnp.arange(8) % 2 == 0
+  with modes(MODES["not compiled"]):
+    found = only_wanted(lambda x: 2 * x, rows, wanted, (2, 4), len(rows))
+  np.testing.assert_array_equal(found, np.where(wanted, 2 * rows, 0.0))
 
 
 @pytest.mark.parametrize(

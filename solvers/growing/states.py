@@ -194,7 +194,9 @@ def only_wanted(
       rank, i * block + jnp.arange(1, block + 1, dtype=jnp.int32), method=search
     )
     there = jnp.minimum(places, number - 1)
-    return function(jax.tree.map(lambda x: x[there if len(x) == number else there % period], rows))
+    return function(
+      jax.tree.map(lambda x: jnp.asarray(x)[there if len(x) == number else there % period], rows)
+    )
 
   shapes = jax.eval_shape(answer, jnp.zeros((), jnp.int32))
   empty = jax.tree.map(lambda x: jnp.zeros((padded, *x.shape[1:]), x.dtype), shapes)
