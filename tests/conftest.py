@@ -16,6 +16,8 @@ import pytest
 # inherit them and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do. XLA
 # ends a process at a flag that it does not know: releases that were not tried get none.
 _FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
+# A GPU computes the same bit for bit only so, as a run that goes on has to.
+_FLAGS += ["--xla_gpu_deterministic_ops=true", "--xla_gpu_enable_triton_gemm=false"]
 if jax.__version_info__ < (0, 11):
   _FLAGS.append("--xla_cpu_use_fusion_emitters=false")
 if jax.__version_info__ < (0, 13):
@@ -26,6 +28,9 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 from rebel_jax import devices  # noqa: E402  # adds a flag to those above
 from solvers import tuning  # noqa: E402
+
+# Devices that would round a network's products keep to the figures of those that do not.
+jax.config.update("jax_default_matmul_precision", "float32")
 
 # Tracing makes so many objects that looking for cycles among all of them takes an eighth of the
 # time.
@@ -81,6 +86,20 @@ def pytest_terminal_summary(terminalreporter):
 def x64():
   """Runs the test in float64: trees that are built inside it hold doubles."""
   with jax.enable_x64(True):
+    yield
+
+
+@pytest.fixture
+def strictly():
+  """Arrays of JAX promote neither types nor ranks."""
+  with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+    yield
+
+
+@pytest.fixture
+def cpu():
+  """Runs the test on a CPU, also where devices are others: it is about what a CPU is given."""
+  with jax.default_device(None if tuning.on_cpu() else jax.devices("cpu")[0]):
     yield
 
 

@@ -14,6 +14,7 @@ _EXACT = (lax.Precision.HIGHEST, lax.Precision.HIGHEST)
 _CALLS = {"jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
 
+@jax.default_matmul_precision(None)
 def products(function: Callable, *arguments: Any) -> list[core.JaxprEqn]:
   """Returns the products of floats of `function`'s program, and of the programs within it."""
   return [x for x in _equations(jax.make_jaxpr(function)(*arguments).jaxpr) if _is_product(x)]
@@ -27,6 +28,7 @@ def is_rounded(product: core.JaxprEqn) -> bool:
 def with_rounded_products(function: Callable) -> Callable:
   """Returns `function` with factors of 10 bits in each product whose factors may be rounded."""
 
+  @jax.default_matmul_precision(None)
   def rounded(*arguments: Any) -> Any:
     program, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     results = _evaluate(program, *jax.tree.leaves(arguments))

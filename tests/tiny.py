@@ -153,6 +153,7 @@ def python(program: str, *arguments: object, devices: int | None = None, **varia
   environment |= {"PYTHONPATH": str(Path(__file__).parents[1])} | variables
   if devices is not None:
     flags = os.environ.get("XLA_FLAGS", "")
+    environment["JAX_PLATFORMS"] = "cpu"
     environment["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}"
   command = [sys.executable, "-c", program, *map(str, arguments)]
   done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

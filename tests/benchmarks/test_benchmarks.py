@@ -119,6 +119,7 @@ def test_scaling(capsys):
   assert all(row["milliseconds"] > 0 for row in rows)
 
 
+@pytest.mark.skipif(jax.default_backend() != "cpu" and jax.device_count() < 2, reason="one device")
 def test_scaling_over_devices_does_the_same_work(capsys):
   options = dict(axes=("devices",), game="kuhn", device_counts=(1, 2), solves=QUICK)
   one, two = printed(capsys, scaling.main, device_batch=4, **options)

@@ -232,7 +232,7 @@ print(jax.device_count())
   ("flags", "number"), [("", 4), ("--xla_force_host_platform_device_count=3", 3)]
 )
 def test_cores_become_devices_unless_the_user_said_otherwise(flags, number):
-  assert python(_SCRIPT, XLA_FLAGS=flags).split() == [str(number)] * 2
+  assert python(_SCRIPT, JAX_PLATFORMS="cpu", XLA_FLAGS=flags).split() == [str(number)] * 2
 
 
 CONFIGS = {
@@ -298,11 +298,11 @@ def test_a_training_step_is_lowered_for_a_gpu(kind):
   assert loops["gpu"] < loops["cpu"] or kind == "endgame"
 
 
-def test_a_default_device_of_a_thread_says_the_platform(monkeypatch):
+def test_a_default_device_of_a_thread_says_the_platform(monkeypatch, request):
   monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
   assert tuning.pieces() == tuning.ON_ACCELERATOR
-  with jax.default_device(jax.devices("cpu")[0]):
-    assert tuning.pieces() == tuning.ON_CPU
+  request.getfixturevalue("cpu")
+  assert tuning.pieces() == tuning.ON_CPU
 
 
 @pytest.mark.slow

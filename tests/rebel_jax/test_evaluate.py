@@ -110,7 +110,7 @@ def test_trajectories_are_averaged(capsys, tmp_path):
   assert json.loads(run(capsys, evaluate.main, *some, 1)[0])["exploitability_spread"] is None
 
 
-def test_ctrl_c_keeps_whole_parts_of_the_seeds(monkeypatch):
+def test_ctrl_c_keeps_whole_parts_of_the_seeds(cpu, monkeypatch):
   evaluator = object.__new__(ChainEvaluator)
   growing = types.SimpleNamespace(final_playthroughs=10)
   evaluator._config, evaluator.search = types.SimpleNamespace(growing=growing), GTCFR()
@@ -208,7 +208,7 @@ def test_hands_shown_now_win_what_both_paid(river):
   assert abs(won.sum()) < 1e-3 * paid
 
 
-def test_ctrl_c_keeps_the_hands_so_far(monkeypatch):
+def test_ctrl_c_keeps_the_hands_so_far(cpu, monkeypatch):
   evaluator = object.__new__(HandsEvaluator)
   evaluator.game = types.SimpleNamespace(rules=types.SimpleNamespace(big_blind=100))
   search = types.SimpleNamespace(final_playthroughs=100, final_iterations=2)

@@ -380,7 +380,7 @@ def rows():
   return list(report.solve_boards(SPOT, BOARDS, target=2.0))
 
 
-def test_ctrl_c_keeps_the_rivers_so_far(monkeypatch):
+def test_ctrl_c_keeps_the_rivers_so_far(cpu, monkeypatch):
   calls, kept = [], []
 
   def solve_batch(lines, **_):

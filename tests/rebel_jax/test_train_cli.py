@@ -213,8 +213,9 @@ def test_one_command_starts_and_resumes(tmp_path, capsys):
 def job(folder, variables, *flags):
   """Starts the two processes of a job, whose rank, number and place `variables` say."""
   command = [sys.executable, ROOT / "train.py", "--output-dir", folder, "--distributed", *flags]
+  env = os.environ | {"JAX_PLATFORMS": "cpu"}  # each needs a device of its own
   return [
-    subprocess.Popen(command, env=os.environ | variables(rank), stdout=subprocess.PIPE, text=True)
+    subprocess.Popen(command, env=env | variables(rank), stdout=subprocess.PIPE, text=True)
     for rank in ("0", "1")
   ]
 

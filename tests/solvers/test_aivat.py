@@ -187,7 +187,7 @@ def test_control_chance_that_forgets_the_cards_that_are_held(name, kind):
   ("name", "dense"),
   [("kuhn", 0), ("one deal", 0), pytest.param("one deal", 2**30, marks=pytest.mark.slow)],
 )
-def test_values_of_nodes_are_means_over_pairs(name, dense, monkeypatch):
+def test_values_of_nodes_are_means_over_pairs(name, dense, cpu, monkeypatch):
   """Compiled sweeps against sums over tables of pairs; showdowns are sorted, or matrices."""
   few = dataclasses.replace(tuning.ON_CPU, dense=dense, dense_of_few=dense)
   monkeypatch.setattr(tuning, "ON_CPU", few)

@@ -130,7 +130,7 @@ def test_fictitious_play_takes_lines():
 
 
 @pytest.mark.slow
-def test_a_flop_is_solved_as_on_the_tree(monkeypatch):
+def test_a_flop_is_solved_as_on_the_tree(cpu, monkeypatch):
   """With few cards, the last round a few boards at a time; control: an update not counted."""
   game = small_spot("TsJsKs", ("AA,KQ", "TT,AJ:0.5,QTs"))
   monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=800))
@@ -150,7 +150,7 @@ def test_a_flop_is_solved_as_on_the_tree(monkeypatch):
 
 
 @pytest.mark.parametrize("board", harness.slow(["TsJh9hAs", "TsJh9hAsKd"], "TsJh9hAsKd"))
-def test_a_solve_goes_on_as_if_it_had_not_stopped(board, monkeypatch):
+def test_a_solve_goes_on_as_if_it_had_not_stopped(board, cpu, monkeypatch):
   monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=900))
   cut = Programs(parts.make_parted_problem, static_argnames="shares")  # by what was just set
   monkeypatch.setattr(solve_boards, "_part_boards", cut)
@@ -246,7 +246,7 @@ def rivers():
   return made, lines, [places for _, places in rounded], found
 
 
-def test_an_accelerator_takes_as_many_rivers_as_its_memory(rivers, monkeypatch):
+def test_an_accelerator_takes_as_many_rivers_as_its_memory(rivers, cpu, monkeypatch):
   lines = rivers[1][0][0]
   assert default_batch_size(lines) == tuning.ON_CPU.spots
   monkeypatch.setattr(tuning, "platform", lambda: "gpu")
@@ -381,7 +381,7 @@ def test_ends_are_sums_over_all_pairs(dense):
     ("TsJh9dAc", CARDS),
   ],
 )
-def test_ends_in_cpp_are_those_of_xla(board, ranges):
+def test_ends_in_cpp_are_those_of_xla(board, ranges, cpu):
   lines, _ = make_lines(make(board, ranges))
   group = lines.streets[-1].groups[0]
   assert ends.form_of(group, lines.dtype) == "walked"  # or there is no compiler
@@ -454,7 +454,7 @@ assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not mis
 
 @pytest.mark.slow
 def test_devices_share_the_boards():
-  python(_ON_DEVICES)
+  python(_ON_DEVICES, JAX_PLATFORMS="cpu")
 
 
 def test_rivers_of_a_spot_share_shapes():

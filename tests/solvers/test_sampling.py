@@ -158,7 +158,7 @@ def test_updates_of_one_deal_solve_the_game(x64):
   assert float(solvers.exploitability(tree, found.average_policy)) < 0.12
 
 
-def test_sampled_boards_have_the_mean_of_all(x64, monkeypatch):
+def test_sampled_boards_have_the_mean_of_all(cpu, x64, monkeypatch):
   """Over the chunks of a turn's rivers: in the round before; and in a chunk, when it is visited."""
   monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=1_000))
   lines, _ = make_lines(test_lines.make("TsJh9hAs", test_lines.APART))
@@ -188,7 +188,7 @@ def test_sampled_boards_have_the_mean_of_all(x64, monkeypatch):
     np.testing.assert_allclose(sampled.sum(axis=1), exact, atol=1e-10)
 
 
-def test_other_seeds_are_no_other_programs(monkeypatch):
+def test_other_seeds_are_no_other_programs(cpu, monkeypatch):
   monkeypatch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=1_000))
   lines, _ = make_lines(test_lines.make("TsJh9hAs", test_lines.APART))
   with quickly():

@@ -166,7 +166,7 @@ def solve(number, tree=TREE, **options):
   return solvers.solve(tree, algorithm=LINEAR, num_iterations=number, **options)
 
 
-def test_a_curve_compiles_once(compiled):
+def test_a_curve_compiles_once(cpu, compiled):
   first = solve(2)
   compiled()
   curve = [solve(number) for number in (4, 16, 64)]
