@@ -273,6 +273,12 @@ def lookup(table: Any, *index: Any) -> Any:
   return index[0].__array_namespace__().asarray(table.astype(dtype, copy=False))[index]
 
 
+def one_hot(values: Any, number: int) -> Any:
+  """Returns which of the integers below `number` each of `values` `[...]` is: `[..., number]`."""
+  every = np.arange(number, dtype=values.dtype).reshape(*[1] * values.ndim, number)
+  return values[..., None] == every
+
+
 def filled(rows: Any, sizes: tuple[int, ...], fill: Any = 0) -> np.ndarray:
   """Returns `rows` filled up at the ends of their first axes to `sizes`."""
   spare = [(0, size - old) for size, old in zip(sizes, rows.shape)]

@@ -13,14 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import Rows, lookup, xp
+from games.arrays import Rows, lookup, one_hot, xp
 from games.public_tree import PublicTree
 
 
 def holds(hands: Any, num_cards: int, dtype: Any = float) -> Any:
   """Returns which cards each hand holds, as numbers: `[..., H, 2]` to `[..., H, num_cards]`."""
-  cards = np.arange(num_cards).reshape(*[1] * hands.ndim, -1)
-  return (hands[..., None] == cards).any(axis=-2).astype(dtype)
+  return one_hot(hands, num_cards).any(axis=-2).astype(dtype)
 
 
 def num_live_cards(num_hands: int) -> int:
@@ -207,7 +206,8 @@ class HoleCards(_Shared):
 
   def values(self, payoff_index, pair_index, reach, player):
     strength = lookup(self.strengths, xp.maximum(payoff_index - 1, 0))
-    beats = xp.sign(strength[:, :, None] - strength[:, None]) * self.weight_table(0)
+    beats = xp.sign(strength[:, :, None] - strength[:, None]).astype(float)
+    beats = beats * self.weight_table(0)[None]
     shown = (beats * reach[:, None]).sum(axis=2).astype(reach.dtype)
     folded = self.mass(pair_index, reach, player)
     return xp.where(payoff_index[:, None] > 0, shown, folded if player == 0 else -folded)

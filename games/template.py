@@ -98,7 +98,8 @@ def fill_states(
     chosen: Any = actions[here]  # of numpy: rules leave out the moves that a level has none of
     if chosen[0] < 0:
       chosen, weight = rules.outcomes(depth, nodes[0][parent[here]])
-      drawn, stands_for = drawn.at[here].set(chosen), stands_for.at[here].set(weight)
+      drawn = drawn.at[here].set(chosen.astype(drawn.dtype))
+      stands_for = stands_for.at[here].set(weight)
     nodes = fill_level(nodes, here, chosen)
   return *nodes, drawn, stands_for
 

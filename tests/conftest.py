@@ -90,6 +90,13 @@ def x64():
 
 
 @pytest.fixture
+def strictly():
+  """Arrays of JAX promote neither types nor ranks."""
+  with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+    yield
+
+
+@pytest.fixture
 def cpu():
   """Runs the test on a CPU, also where devices are others: it is about what a CPU is given."""
   with jax.default_device(None if tuning.on_cpu() else jax.devices("cpu")[0]):

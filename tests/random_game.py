@@ -3,7 +3,7 @@
 import numpy as np
 
 from games import CHANCE, TERMINAL
-from games.arrays import lookup
+from games.arrays import lookup, one_hot
 from games.tabulate import Listed
 
 _MAX_ACTIONS = 3
@@ -124,5 +124,4 @@ class RandomGame(Listed):
     return np.stack(self._payoffs)
 
   def features(self, states, player):
-    xp = states.__array_namespace__()
-    return (states == xp.arange(len(self.movers))).astype(float) + player
+    return one_hot(states[:, 0], len(self.movers)).astype(float) + player

@@ -56,7 +56,7 @@ QUICK = {
   "checked": [
     "solve/kuhn/linear_cfr", "solve/kuhn/predictive_cfr_plus_avg", "solve/kuhn/fictitious_play",
     "metrics/rock_paper_scissors", "gadget/Maxmargin", "call lock", "warm_start/substitute",
-    "solve_lines", "gt_cfr/inserted/tic_tac_toe", "preset/kuhn_poker",
+    "solve_lines", "preset/kuhn_poker",
   ],
   "doubles": ["solve/kuhn/discounted_cfr", "spot", "preset/kuhn_poker"],
   "not compiled": ["solve/kuhn/linear_cfr", "warm_start/best"],
@@ -96,6 +96,16 @@ def cases():
 def test_programs_run_in_modes(mode, name):
   with modes(MODES[mode]):
     PROGRAMS[name]()
+
+
+@pytest.mark.parametrize("name", ["leduc", "rock_paper_scissors"])
+def test_searches_are_traced_in_doubles(name):
+  """In a tree and by rules: types and ranks show before anything is compiled."""
+  with modes(MODES["doubles"]):
+    game, tree = golden.game_of(name), golden.tree_of(name)
+    for rules in ((tree, solvers.node_info(game, tree)), (game,)):
+      search = functools.partial(solvers.gt_cfr, *rules, search=hidden["search"])
+      jax.eval_shape(search, key=hidden["key"])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.arrays import Rows, check_integer, checked, integers, short, xp
+from games.arrays import Rows, check_integer, checked, integers, one_hot, short, xp
 
 RANKS = "23456789TJQKA"
 SUITS = "shdc"
@@ -246,8 +246,7 @@ def suit_masks(deck: Deck, cards: Rows) -> Any:
     raise ValueError(f"cards={cards.shape[-1]} a hand must be from 1 to {MAX_CARDS}")
   own: Any = cards.__array_namespace__()
   bit, suit = (own.asarray(x)[cards] for x in (1 << deck.rank_of, deck.suit_of))
-  every = np.arange(len(deck.suits)).reshape(*[1] * suit.ndim, -1)
-  of_suit = xp.where(suit[..., None] == every, bit[..., None], 0)
+  of_suit = xp.where(one_hot(suit, len(deck.suits)), bit[..., None], 0)
   masks = of_suit[..., 0, :]
   for k in range(1, cards.shape[-1]):  # not a sum: a card that comes twice counts once
     masks = masks | of_suit[..., k, :]

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import Rows, is_whole, lookup, short, xp
+from games.arrays import Rows, is_whole, lookup, one_hot, short, xp
 from games.pairs import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import MAX_CARDS, NUM_HOLE_CARDS, Deck, strengths_on
@@ -89,8 +89,7 @@ class Dealing:
 
   def shown(self, cards: Rows) -> Rows:
     """Returns which cards are among those on the board, `cards` `[n, k]`: `[n, deck's cards]`."""
-    every = np.arange(self.deck.num_cards, dtype=cards.dtype)
-    return (cards[:, :, None] == every[None, None]).any(axis=1)
+    return one_hot(cards, self.deck.num_cards).any(axis=1)
 
   def left(self, rounds: Rows, cards: Rows) -> Rows:
     """Returns which deals `cards` `[n, k]` on the board leave: `[n, num_deals]`."""
@@ -114,7 +113,7 @@ class Dealing:
       last = math.comb(number, size) - 1
       left, columns = last - numbers.clip(0, last), [cards[:, 0]] * most
       for i in range(size):
-        sums = np.array([math.comb(c, size - i) for c in range(number)])
+        sums = np.array([math.comb(c, size - i) for c in range(number)], left.dtype)
         place = (left[:, None] >= sums[None]).sum(axis=1, dtype=left.dtype) - 1
         left = left - lookup(sums, place)
         columns[i] = (number - 1 - place).astype(rounds.dtype)

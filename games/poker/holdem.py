@@ -138,7 +138,7 @@ class Holdem(Game):
     """Returns the amount of each betting action, -1 where it is not legal: `[n, bets]` chips."""
     sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
     added: list[Any] = [
-      xp.where((states == np.array(row)).all(axis=1), chips, -1)[:, None]
+      xp.where((states == np.array(row, states.dtype)[None]).all(axis=1), chips, -1)[:, None]
       for row, chips in self._added_bets
     ]
     return xp.concat([self.bets.amounts(self.rules, states, sizes), *added], axis=1)

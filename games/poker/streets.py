@@ -149,9 +149,9 @@ class Streets:
       board = jnp.sort(order(jax.random.split(keys[2], number))[:, : len(game.board)], axis=1)
       drawn.append((betting.NUM_COLUMNS + np.arange(len(game.board)), board))
     if fresh.bets is not None:
-      sizes = np.asarray(game.bets.thousandths.reshape(-1), np.int32)
+      sizes = np.asarray(game.bets.thousandths.reshape(1, -1), int)
       most = round(1000 * fresh.bets)
-      moved = sizes + jax.random.randint(keys[3], (number, len(sizes)), -most, most + 1)
+      moved = sizes + jax.random.randint(keys[3], (number, sizes.size), -most, most + 1)
       drawn.append((game.size_columns, jnp.where(sizes > 0, jnp.maximum(moved, 10), 0)))
     if game.flops is not None:
       drawn.append((-1, jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)))

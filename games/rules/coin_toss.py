@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from games.arrays import Finite, checked, xp
+from games.arrays import Finite, checked, one_hot, xp
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, register
 
 HEADS, TAILS, FORFEIT = range(3)  # what player 1 answers
@@ -53,7 +53,7 @@ class CoinToss(Game):
     return xp.where(state >= self._sold, TERMINAL, moving)
 
   def legal_actions(self, states):
-    action = np.arange(self.num_actions)[None]
+    action = np.arange(self.num_actions, dtype=states.dtype)[None]
     first = (action == SELL) | (action == PLAY)
     guesses = action <= FORFEIT
     moving = xp.where(states == 0, first, xp.where(states == 1, action >= _FIRST_SUBGAME, guesses))
@@ -89,8 +89,8 @@ class CoinToss(Game):
     return states[:, 0] - self._sold
 
   def features(self, states, player):
-    stage = xp.minimum(states, 2) == np.arange(3)
-    return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
+    stage = one_hot(xp.minimum(states[:, 0], 2), 3)
+    return xp.concatenate([xp.full((len(states), 1), player), stage], axis=1, dtype=float)
 
   def action_name(self, action):
     if action >= _FIRST_SUBGAME:

@@ -42,7 +42,7 @@ class ConnectFour(InLine):
     return state[-self.width :] == 0
 
   def after(self, state, action):
-    row = (state.reshape(self.height, self.width)[:, action] > 0).sum()
+    row = (state.reshape(self.height, self.width)[:, action] > 0).sum(dtype=action.dtype)
     return self.put(state, row * self.width + action)
 
   def board(self, state):

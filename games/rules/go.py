@@ -87,9 +87,9 @@ class Go(Stones):
     label = self._groups(board)
     member = label[None] == jnp.arange(self.num_points)[:, None]  # [group, point]
     stones = jnp.stack([board == BLACK, board == WHITE])  # [P, point]
-    near = jnp.any(self._next_to & stones[:, None], axis=2)
-    touched = jnp.any(member & near[:, None], axis=2)  # [P, group]
-    own = stones | ((board == 0) & touched[:, label])
+    near = jnp.any(self._next_to[None] & stones[:, None], axis=2)
+    touched = jnp.any(member[None] & near[:, None], axis=2)  # [P, group]
+    own = stones | ((board == 0)[None] & touched[:, label])
     return (own & ~own[::-1]).sum(axis=1)
 
   def outcome(self, state):

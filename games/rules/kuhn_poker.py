@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from games.arrays import xp
+from games.arrays import one_hot, xp
 from games.game import TERMINAL, register
 from games.tabulate import Listed
 
@@ -41,9 +41,9 @@ class KuhnPoker(Listed):
     return np.stack([np.ones((3, 3)), np.sign(card[:, None] - card[None])])
 
   def features(self, states, player):
-    history = states == np.arange(len(_HISTORIES))
+    history = one_hot(states[:, 0], len(_HISTORIES))
     seat = xp.full((len(states), 1), player)
-    return xp.concat([seat, history], axis=1).astype(float)
+    return xp.concatenate([seat, history], axis=1, dtype=float)
 
   def action_name(self, action):
     return ("pass", "bet")[action]

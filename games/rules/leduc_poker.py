@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from games.arrays import MOST, checked, lookup, short, with_columns, xp
+from games.arrays import MOST, checked, lookup, one_hot, short, with_columns, xp
 from games.game import CHANCE, TERMINAL, Game, register
 
 FOLD, CALL, RAISE = 0, 1, 2
@@ -100,9 +100,10 @@ class LeducPoker(Game):
     actor, pots = states[:, _ACTOR], states[:, _POT_0 : _POT_1 + 1]
     folds, calls, deals = actions == FOLD, actions == CALL, actions >= self._first_card
     raises = (actions >= RAISE) & ~deals
+    card = (actions - self._first_card).astype(states.dtype)
 
     bet = lookup(self._adds, states[:, _ROUND], actions)
-    pays = (calls | raises)[:, None] & (actor[:, None] == np.arange(2))
+    pays = (calls | raises)[:, None] & one_hot(actor, 2)
     pots = xp.where(pays, (pots.max(axis=1) + bet)[:, None], pots)
     closes = calls & (states[:, _ACTED] > 0)
     over = xp.where(deals, _GOING_ON, states[:, _OVER])
@@ -113,24 +114,24 @@ class LeducPoker(Game):
       {
         _ROUND: xp.where(deals, 1, states[:, _ROUND]),
         _ACTOR: xp.where(deals, 0, 1 - actor),
-        _RAISES: xp.where(deals, 0, states[:, _RAISES] + raises),
+        _RAISES: xp.where(deals, 0, states[:, _RAISES] + raises.astype(states.dtype)),
         _ACTED: xp.where(deals, 0, states[:, _ACTED] + 1),
         _POT_0: pots[:, 0],
         _POT_1: pots[:, 1],
-        _CARD: xp.where(deals, actions - self._first_card, states[:, _CARD]),
+        _CARD: xp.where(deals, card, states[:, _CARD]),
         _OVER: over,
       },
     )
 
   def stages(self, states):
     """Returns the first round, the deal of the public card, or the second round: `[n]`."""
-    return 2 * states[:, _ROUND] + (states[:, _OVER] == _DEAL)
+    return 2 * states[:, _ROUND] + (states[:, _OVER] == _DEAL).astype(states.dtype)
 
   def pair_weights(self):
     return 1.0 - np.eye(_NUM_CARDS)[None]
 
   def chance(self, states, actions):
-    free = actions[:, None] != self._first_card + np.arange(_NUM_CARDS)
+    free = ~one_hot(actions - self._first_card, _NUM_CARDS)
     return np.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
 
   def payoffs(self):
@@ -147,8 +148,7 @@ class LeducPoker(Game):
 
   def features(self, states, player):
     going_on, deals = (states[:, _OVER, None] == x for x in (_GOING_ON, _DEAL))
-    most = float(self._most * self._unit)
-    own, other = (_POT_0, _POT_1) if player == 0 else (_POT_1, _POT_0)
+    pots = states[:, _POT_0 : _POT_1 + 1].astype(float) / (self._most * self._unit)
     columns = [
       xp.full((len(states), 1), player),
       (states[:, _ACTOR, None] == player) & going_on,
@@ -156,12 +156,11 @@ class LeducPoker(Game):
       states[:, _ROUND, None],
       states[:, _ACTED, None] > 0,
       states[:, _RAISES, None] / _MAX_RAISES,
-      states[:, own, None] / most,
-      states[:, other, None] / most,
-      states[:, _CARD, None] == np.arange(_NUM_CARDS),
+      pots[:, :: 1 if player == 0 else -1],
+      one_hot(states[:, _CARD], _NUM_CARDS),
       lookup(_ORDERS, states[:, _CARD] - _NONE),
     ]
-    return xp.concat(columns, axis=1).astype(float)
+    return xp.concatenate(columns, axis=1, dtype=float)
 
   def action_name(self, action):
     if action >= self._first_card:

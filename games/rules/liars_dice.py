@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from games.arrays import check_integer, xp
+from games.arrays import check_integer, one_hot, xp
 from games.game import TERMINAL, Game, register
 
 _MAX_TABLE_ENTRIES = 2**28
@@ -54,14 +54,14 @@ class LiarsDice(Game):
     return xp.where(states[:, 2] == 1, TERMINAL, states[:, 1])
 
   def legal_actions(self, states):
-    last_bid, action = states[:, :1], np.arange(self.num_actions)
+    last_bid, action = states[:, :1], np.arange(self.num_actions, dtype=states.dtype)[None]
     legal = xp.where(action == self.liar, last_bid != NO_BID, action > last_bid)
     return legal & (states[:, 2:] == 0)
 
   def next_states(self, states, actions):
     called = actions == self.liar
-    bid = xp.where(called, states[:, 0], actions)
-    return xp.stack([bid, 1 - states[:, 1], called], axis=1).astype(states.dtype)
+    bid = xp.where(called, states[:, 0], actions.astype(states.dtype))
+    return xp.stack([bid, 1 - states[:, 1], called], axis=1, dtype=states.dtype)
 
   def dice(self) -> np.ndarray:
     """Returns the faces of each roll, zero-based: `[H, num_dice]`."""
@@ -86,8 +86,8 @@ class LiarsDice(Game):
 
   def features(self, states, player):
     acts = states[:, 1:2] == player
-    last_bid = states[:, :1] == np.arange(self.num_bids)
-    return xp.concat([acts, last_bid], axis=1).astype(float)
+    last_bid = one_hot(states[:, 0], self.num_bids)
+    return xp.concatenate([acts, last_bid], axis=1, dtype=float)
 
   def action_name(self, action):
     if action == self.liar:

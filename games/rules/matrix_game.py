@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.arrays import as_array, short, xp
+from games.arrays import as_array, one_hot, short, xp
 from games.game import TERMINAL, MoverMoves, register
 from games.tabulate import Listed
 
@@ -55,8 +55,8 @@ class MatrixGame(Listed):
     return xp.stack([mover, other], axis=1)
 
   def hidden_moves(self, states):
-    begins, held = (states == _START)[:, :, None], np.arange(self.num_infostates)
-    number = np.arange(self.num_hidden)[:, None]
+    begins, held = (states == _START)[:, :, None], np.arange(self.num_infostates)[None, None]
+    number = np.arange(self.num_hidden)[None, :, None]
     there = (held == 0) & (number < xp.where(begins, self.num_infostates, self.num_actions - 1))
     action = xp.where(begins, self.num_actions - 1, number)
     leads_to = xp.where(begins, number, held)
@@ -69,8 +69,8 @@ class MatrixGame(Listed):
     return tables
 
   def features(self, states, player):
-    stage = states == np.arange(2)
-    return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
+    stage = one_hot(states[:, 0], 2)
+    return xp.concatenate([xp.full((len(states), 1), player), stage], axis=1, dtype=float)
 
   def action_name(self, action):
     return "hidden move" if action == self.num_actions - 1 else f"column {action}"

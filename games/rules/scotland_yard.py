@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import Positive, checked, lookup, short, unknown_name, xp
+from games.arrays import Positive, checked, lookup, one_hot, short, unknown_name, xp
 from games.game import CHANCE, TERMINAL, MoverMoves, NamedInFull, register
 from games.rules.scotland_yard_maps import MAPS, Map
 
@@ -144,7 +144,8 @@ class ScotlandYard(NamedInFull):
     nothing = (here & self._stuck(at)).any(axis=1)[:, None]
     rest = np.zeros((len(states), self.num_actions - self.again), bool)
     moving = xp.concat([flat & ~hides, ways.any(axis=1) & hides, nothing, rest], axis=1)
-    number, elsewhere = np.arange(self.num_actions), at.maybe.sum(axis=1)[:, None] > 1
+    number = np.arange(self.num_actions, dtype=states.dtype)[None]
+    elsewhere = at.maybe.sum(axis=1)[:, None] > 1
     looking = (number == self.caught) | ((number > self.caught) & elsewhere)
     choices = (number >= self.again) & (number < self.caught)
     legal = xp.where(stage == LOOKING, looking, xp.where(stage == CHOOSING, choices, moving))
@@ -156,9 +157,9 @@ class ScotlandYard(NamedInFull):
     seen, stays = actions < self.hide, actions == self.stay
     kind = xp.where(seen, actions % self._num_kinds, xp.minimum(actions, self.stay - 1) - self.hide)
     moves = actions < self.stay
-    station = xp.minimum(actions // self._num_kinds, self._num_stations - 1)
+    station = xp.minimum(actions // self._num_kinds, self._num_stations - 1).astype(states.dtype)
     steps = seen & ~is_mister_x
-    there = station[:, None] == np.arange(self._num_stations)
+    there = one_hot(station, self._num_stations)
 
     # Mr. X may be wherever a move of this kind leads.
     reached = xp.take_along_axis(self._ways(at), kind[:, None, None], axis=2)[:, :, 0]
@@ -167,17 +168,17 @@ class ScotlandYard(NamedInFull):
     looks = steps & (maybe & there).any(axis=1)
     maybe = maybe & ~((at.stage == LOOKING)[:, None] & self.under_foot(at))
 
-    who = np.arange(1 + self._num_detectives) == at.turn[:, None]
+    who = one_hot(at.turn, 1 + self._num_detectives)
     stations = xp.where(who[:, 1:] & steps[:, None], station[:, None], at.stations)
-    what = np.arange(self._num_kinds) == kind[:, None]
-    used = who[:, :, None] & what[:, None] & moves[:, None, None]
+    what = one_hot(kind, self._num_kinds)
+    used = (who[:, :, None] & what[:, None] & moves[:, None, None]).astype(states.dtype)
     cards = at.cards - used
     if self.map.used_go_to_mister_x:
-      own = cards[:, :1] + used[:, 1:].sum(axis=1, keepdims=True)
+      own = cards[:, :1] + used[:, 1:].sum(axis=1, keepdims=True, dtype=states.dtype)
       cards = xp.concat([own, cards[:, 1:]], axis=1)
     cards = cards.reshape(len(states), (1 + self._num_detectives) * self._num_kinds)
 
-    moved = at.moved + (is_mister_x & moves)
+    moved = at.moved + (is_mister_x & moves).astype(states.dtype)
     may_go_on = (at.stage == MOVING) & (at.doubles > 0) & (moved < self.rounds)
     chooses = is_mister_x & moves & may_go_on
     again = (at.stage == CHOOSING) & (actions == self.again)
@@ -187,8 +188,8 @@ class ScotlandYard(NamedInFull):
     stage = xp.where(looks, LOOKING, xp.where(over, ESCAPED, MOVING))
     stage = xp.where(chooses, CHOOSING, xp.where(again, AGAIN, stage))
     stage = xp.where((is_mister_x & stays) | (actions == self.caught), CAUGHT, stage)
-    head = xp.stack([moved, turn, stage, at.doubles - again], axis=1)
-    return xp.concat([head, stations, cards, maybe], axis=1).astype(states.dtype)
+    head = xp.stack([moved, turn, stage, at.doubles - again.astype(states.dtype)], axis=1)
+    return xp.concatenate([head, stations, cards, maybe], axis=1, dtype=states.dtype)
 
   def _here(self, at: Columns):
     """Marks the stations where who moves may be: `[n, stations]`."""
@@ -196,7 +197,7 @@ class ScotlandYard(NamedInFull):
 
   def _free(self, at: Columns):
     """Marks the stations without a detective: `[n, stations]`."""
-    return ~(at.stations[:, :, None] == np.arange(self._num_stations)).any(axis=1)
+    return ~one_hot(at.stations, self._num_stations).any(axis=1)
 
   def _held(self, at: Columns):
     """Says which kinds of cards who moves has: `[n, kinds]`."""
@@ -205,12 +206,12 @@ class ScotlandYard(NamedInFull):
   def _ways(self, at: Columns):
     """Says by which kinds who moves may come to each station: `[n, stations, kinds]`."""
     # Connections go both ways: one to where it may be is one from there.
-    near = (self._here(at)[:, self._end, None] & self._by_kind).any(axis=2)
+    near = (self._here(at)[:, self._end, None] & self._by_kind[None]).any(axis=2)
     return near & self._held(at)[:, None] & self._free(at)[:, :, None]
 
   def _leaves(self, at: Columns):
     """Says which connections who moves may take from each station: `[n, stations, M]`."""
-    return self._free(at)[:, self._end] & self._held(at)[:, self._means] & (self._end >= 0)
+    return self._free(at)[:, self._end] & self._held(at)[:, self._means] & (self._end >= 0)[None]
 
   def _stuck(self, at: Columns):
     """Marks the stations that who moves cannot leave: `[n, stations]`."""
@@ -223,7 +224,7 @@ class ScotlandYard(NamedInFull):
 
   def under_foot(self, at: Columns):
     """Marks the station of the detective who moves or has just moved: `[n, stations]`."""
-    return self._stands(at)[:, None] == np.arange(self._num_stations)
+    return one_hot(self._stands(at), self._num_stations)
 
   def _stands(self, at: Columns):
     """Returns the station of that detective, of the first where Mr. X moves: `[n]`."""
@@ -238,19 +239,20 @@ class ScotlandYard(NamedInFull):
   def features(self, states, player):
     at = self.read(states)
     n, detectives = len(states), self._num_detectives
-    most, doubles = np.max(self.map.cards_of, axis=0), min(self.map.doubles, 1)
+    most, doubles = np.max(self.map.cards_of, axis=0).astype(float), min(self.map.doubles, 1)
+    cards = at.cards.astype(float) / most[None, None]
     columns = [
       xp.full((n, 1), player),
-      at.turn[:, None] == np.arange(1 + self._num_detectives),
+      one_hot(at.turn, 1 + self._num_detectives),
       (at.stage == LOOKING)[:, None],
       *[(at.stage == stage)[:, None] for stage in (CHOOSING, AGAIN)][: 2 * doubles],
       at.doubles[:, None][:, :doubles] / max(self.map.doubles, 1),
       at.moved[:, None] / self.rounds,
-      *[at.stations[:, i, None] == np.arange(self._num_stations) for i in range(detectives)],
-      *[at.cards[:, i] / most for i in range(1 + detectives)],
+      *[one_hot(at.stations[:, i], self._num_stations) for i in range(detectives)],
+      *[cards[:, i] for i in range(1 + detectives)],
       at.maybe,
     ]
-    return xp.concat(columns, axis=1).astype(float)
+    return xp.concatenate(columns, axis=1, dtype=float)
 
   @functools.cached_property
   def _names(self) -> list[str]:
@@ -333,11 +335,12 @@ class ScotlandYard(NamedInFull):
     if not self.remembers:
       return None
     at = self.read(states)
-    path = xp.broadcast_to(np.arange(self.num_infostates), (len(states), self.num_infostates))
+    path = np.arange(self.num_infostates, dtype=states.dtype)[None]
+    path = xp.broadcast_to(path, (len(states), self.num_infostates))
     after = xp.minimum(at.moved + 1, self.rounds)
     station, kind = self._at(after), lookup(self._walks[2], after)
     seen = (actions < self.hide)[:, None]
-    action = actions[:, None]
+    action = actions[:, None].astype(states.dtype)
     meant = xp.where(seen, station * self._num_kinds + kind, self.hide + kind) == action
     comes = meant & (kind >= 0) & xp.take_along_axis(self._free(at), station, axis=1)
     moved = xp.where(comes, lookup(self._walks[1], after), -1)
@@ -360,8 +363,9 @@ class ScotlandYard(NamedInFull):
 
   def hidden_moves(self, states):
     at = self.read(states)
-    number, station = np.arange(self.num_hidden), np.arange(self.num_infostates)
-    end, kind, here = self._end, self._means, station[:, None]
+    number = np.arange(self.num_hidden, dtype=states.dtype)[None, None]
+    here = np.arange(self.num_infostates, dtype=states.dtype)[None, :, None]
+    end, kind = (x[None].astype(states.dtype) for x in (self._end, self._means))
     is_mister_x = (at.turn == 0)[:, None, None]
     seen = end * self._num_kinds + kind
     mister_x = xp.where(self.shows(at)[:, None, None], seen, self.hide + kind)
@@ -370,7 +374,7 @@ class ScotlandYard(NamedInFull):
     stands = self._stands(at)[:, None]
     of_team = xp.take_along_axis(free, stands[:, :, None], axis=1) & (here == 0)
     free = xp.where(is_mister_x, free, of_team)
-    action = xp.where(is_mister_x, mister_x, lookup(seen, stands))
+    action = xp.where(is_mister_x, mister_x, lookup(seen[0], stands))
     after = xp.where(is_mister_x, end, 0)
     stays = ~free.any(axis=2, keepdims=True) & (is_mister_x | (here == 0)) & (number == 0)
     leads_to = xp.where(free, after, xp.where(stays, here, -1))

@@ -193,7 +193,7 @@ def check_rules(
       _compare(question, way, ours, theirs)
   with jax.enable_x64(True):
     row = jax.ShapeDtypeStruct((1, states.shape[1]), np.int32)
-    dtype = jax.eval_shape(game.next_states, row, jax.ShapeDtypeStruct((1,), np.int32)).dtype
+    dtype = jax.eval_shape(game.next_states, row, jax.ShapeDtypeStruct((1,), np.int64)).dtype
   require(
     dtype == np.int32,
     f"next_states() turns states of int32 into {dtype} under jax.enable_x64; it must keep their "
@@ -268,7 +268,7 @@ def _answers(way: str, questions: list[_Question]) -> list[Any]:
       ) from error
 
   every = jax.jit(lambda rows: [answer(*row) for row in zip(questions, rows)])
-  kinds = {"i": jnp.int32, "f": jnp.float32, "b": jnp.bool_}
+  kinds: dict[str, Any] = {"i": jnp.int32, "f": float, "b": jnp.bool_}
   return every([tuple(jnp.asarray(x, kinds[x.dtype.kind]) for x in q.rows) for q in questions])
 
 

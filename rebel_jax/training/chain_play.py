@@ -258,7 +258,7 @@ def won_by(rules: Game, standing: Standing, seat: jax.Array) -> jax.Array:
   held, each = jax.nn.one_hot(other, rules.num_infostates), jnp.arange(len(states))
   won = rules.terminal_values(states, held, 0)[each, own]
   met = rules.compatible_mass(states, held, 0)[each, own]
-  won = won / jnp.where(met > 0, met, 1.0) * (rules.actor(states) == TERMINAL)
+  won = jnp.where(rules.actor(states) == TERMINAL, won / jnp.where(met > 0, met, 1.0), 0.0)
   return jnp.where(seat == 0, won, -won)
 
 

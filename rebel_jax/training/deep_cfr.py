@@ -220,7 +220,9 @@ class DeepTrainer(Trainer):
 
     def policy(states: Any, history: Any) -> jax.Array:
       first, second = (
-        table.numbers(x.network, params[x.name], states, history) * (learned[player] > 0)
+        jnp.where(
+          learned[player] > 0, table.numbers(x.network, params[x.name], states, history), 0.0
+        )
         for player, x in enumerate(self.targets[:2])
       )
       advantages = jnp.where((table.rules.actor(states) == 1)[:, None, None], second, first)

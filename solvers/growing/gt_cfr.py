@@ -49,7 +49,7 @@ def _start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, belief
   validation.check_shape("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
   root = 0 if root is None else root
   root, current = (
-    jnp.asarray(validation.integers(name, node, 0, tree.num_nodes - 1, ndim=0))
+    jnp.asarray(validation.integers(name, node, 0, tree.num_nodes - 1, ndim=0), jnp.int32)
     for name, node in (("root", root), ("current", root if current is None else current))
   )
   if validation.is_concrete(tree, nodes, root, current):

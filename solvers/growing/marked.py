@@ -134,7 +134,7 @@ def marked_problem(
     tree=tree,
     pairs=pairs,
     nature=(rows[0], rows[1]),
-    root_mass=jnp.stack(mass) * at_root.any(),
+    root_mass=jnp.where(at_root.any(), jnp.stack(mass), 0.0),
     beliefs=given,
     root=root,
     frontier=jnp.zeros(len(places), bool),
@@ -230,11 +230,11 @@ class Marked:
     if tree.chance_probability is not None:
       weights *= tree.chance_probability[kids]
     if tree.possible is not None:
-      origins = jnp.arange(tree.num_infostates)
+      origins = jnp.arange(tree.num_infostates, dtype=hands.dtype)[None, None]
       if tree.infostate_parent is not None:
         origins = tree.infostate_parent[kids]
-      reached = tree.possible[kids] & (origins == hands[:, None])
-      weights *= reached.any(axis=-1).all(axis=-1)
+      reached = tree.possible[kids] & (origins == hands[None, :, None])
+      weights = jnp.where(reached.any(axis=-1).all(axis=-1), weights, 0.0)
     return weights
 
   def turned(self, node: jax.Array, action: jax.Array, hands: jax.Array) -> jax.Array:
@@ -271,8 +271,8 @@ class OnTree:
 
   def plant(self, search: GTCFR) -> tuple[Marked, Any]:
     """Returns the store of the root, the way to `current` and their children; and `current`."""
-    given = jax.tree.map(jnp.asarray, (self.tree, self.nodes, self.root, self.current, self.scale))
-    tree, nodes, root, current, scale = given
+    tree, nodes, scale = jax.tree.map(jnp.asarray, (self.tree, self.nodes, self.scale))
+    root, current = (jnp.asarray(x, jnp.int32) for x in (self.root, self.current))
     paths = jnp.asarray(ancestors(tree.structure))
     if search.whole:
       present = (paths == root).any(axis=1)

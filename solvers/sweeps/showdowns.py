@@ -87,7 +87,7 @@ def hands_of_card(holding: Any, most: int) -> Any:
 
   `holding` `[H, C]` is how often each does, and it is listed as often.
   """
-  return (holding.cumsum(axis=0) <= np.arange(most)[:, None, None]).sum(axis=1).T
+  return (holding.cumsum(axis=0, dtype=int)[None] <= np.arange(most)[:, None, None]).sum(axis=1).T
 
 
 def sort_between(
@@ -108,6 +108,7 @@ def sort_between(
   blocks = -(-number // length)
   ordered = jnp.sort(strengths)
   weaker: Any = jnp.searchsorted(ordered, strengths)
+  of_card = of_card.astype(weaker.dtype)
   # Numbers alone are sorted several times as fast on a CPU as numbers with their places.
   order = jnp.sort(weaker * number + jnp.arange(number, dtype=weaker.dtype)) % number
   # What fills up is stronger than every hand, and cards are apart.
@@ -118,7 +119,7 @@ def sort_between(
   below = jnp.stack([jnp.searchsorted(ordered, own_strengths, side=x) for x in sides])
   block = jnp.minimum(below // length, blocks - 1)
   bounds = (below - block * length) * blocks + block
-  card = own_cards.T
+  card = own_cards.T[None].astype(below.dtype)
   held = jnp.searchsorted(ranks, card * step + below[:, None]) - card * most  # [2, 2, H]
   card_bounds = (held * cards + card).reshape(4, -1)
   order = jnp.pad(order, (0, length * blocks - number), constant_values=number)

@@ -21,6 +21,8 @@ from tests.hand_pairs import small_spot
 from tests.random_game import RandomGame
 from tests.sentences import refused
 
+pytestmark = pytest.mark.usefixtures("strictly")
+
 # Checked in files of their own too: of poker, templates and Scotland Yard.
 LONG = ("small_holdem", "small_holdem_4_rounds", "turn_endgame_holdem", "scotland_yard")
 LONG += ("two_deals", "of_ranges", *(f"random_{seed}" for seed in range(20) if seed not in (2, 5)))
@@ -356,11 +358,11 @@ MISTAKES_IN_ARRAYS = [
   # A tracer has no value, and JAX's arrays do not change.
   (KUHN, "payoff_scale", lambda x, states: x * (2 if (states > 2).all() else 1), "fails under"),
   (games.LiarsDice, "legal_actions", assign, "fails under jax.jit"),
-  (LEDUC, "stages", lambda x, states: x + (len(x) == 1), "is 1 at .* under jax.vmap over single"),
+  (LEDUC, "stages", lambda x, _: x + int(len(x) == 1), "is 1 at .* under jax.vmap over single"),
   (
     LEDUC,
     "pair_index",
-    lambda x, _: x + (not is_numpy(x)),
+    lambda x, _: x + int(not is_numpy(x)),
     "is 1 at .* under jax.jit, and 0 with n",
   ),
   (KUHN, "features", lambda x, _, p: x + 1e-5 * p * (not is_numpy(x)), r"is .* at \(0, 0\)"),

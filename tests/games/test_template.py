@@ -21,6 +21,8 @@ from solvers.search.subgames import after as after_leaf
 from tests import harness
 from tests.own_games import by_path, own_game, own_state, own_tree, some_leaf_values
 
+pytestmark = pytest.mark.usefixtures("strictly")
+
 WALKS = 6  # hands followed through each game
 SMALL = dict(ranks="QKA", suits="shd", pot=200, stack=300, big_blind=100)
 VARY = dict(stack="250-600", pot="100-300", bets=0.1, board="random")
@@ -274,7 +276,7 @@ def test_a_deal_of_one_flop_of_each_class_is_worth_what_all_flops_are(x64):
   weights = np.random.default_rng(0).exponential(size=(2, game.num_infostates))
   beliefs = jnp.asarray(weights / weights.sum(axis=1, keepdims=True))
   whole = jax.tree.map(lambda x: jnp.asarray(x)[None], tree)
-  (right,) = values_of(whole, beliefs)
+  (right,) = np.asarray(values_of(whole, beliefs))
 
   draws = every_draw(game.deck, number)
   states = jnp.tile(jnp.asarray(state), (len(draws), 1)).at[:, -1].set(draws)

@@ -51,6 +51,7 @@ BETS = dict(game=HOLDEM, tree=BET_TREE, policy=BET_POLICY, chips=1500, whole_dec
 OWN = {
   games.build_public_tree: dict(root=()),
   games.stack_trees: dict(trees=[TREE]),
+  games.take: dict(stack=games.stack_trees([TREE, TREE]), which=0),
   contrib.with_continuations: dict(
     tables=contrib.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
   ),
@@ -60,6 +61,7 @@ OWN = {
   solvers.root_marginals: dict(beliefs=TREE.prior),
   solvers.lock: dict(frequencies={0: 0.5}),
   solvers.answer_bet: BETS,
+  contrib.local_response: dict(strategy=contrib.TreeStrategy(TREE, POLICY), close=len, num_plays=4),
   contrib.infostate_values: dict(value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior),
   contrib.TreeStrategy: BETS,
   contrib.local_best_response: BETS | dict(strategy=contrib.TreeStrategy(BET_TREE, BET_POLICY)),
@@ -119,6 +121,7 @@ def assert_refused(call, right, name, junk):
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: getattr(call, "__qualname__", str(call)))
 def test_another_kind_of_object_gets_a_sentence(call):
+  assert all(x is not inspect.Parameter.empty for x in CALLS[call].values())
   for name, junk in itertools.product(CALLS[call].keys() - FREE, JUNK):
     assert_refused(call, CALLS[call], name, junk)
 

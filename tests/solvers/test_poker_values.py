@@ -17,6 +17,8 @@ from games.poker.lines import Follower, make_lines
 from solvers.sweeps import showdowns
 from tests.hand_pairs import pairs_on, small_spot
 
+pytestmark = pytest.mark.usefixtures("strictly")
+
 DECK = Deck()
 BOARDS = ["3s7hTdKs2c", "2s2h2d2c3s", "AsKsQsJsTs", "4s8hTc9h2s"]  # the third always splits
 DECKS = {"whole": (DECK, BOARDS), "small": (Deck("9TJQKA", "sh"), ["9sTsJsQsKs", "9h9sTsThAs"])}
@@ -68,7 +70,7 @@ def test_an_accelerator_sorts_where_matrices_of_all_lanes_are_too_large(case, ac
 
 def test_folds_equal_sums_over_pairs(case):
   _, reach, truth, live = case
-  values = jax.jit(compatible_mass)(reach.astype(np.float32))
+  values = np.asarray(jax.jit(compatible_mass)(reach.astype(np.float32)))
   np.testing.assert_allclose(values * live, truth[0], atol=1e-4 * reach.sum(axis=2).max())
 
 
@@ -81,7 +83,7 @@ def test_forgetting_blockers_is_found_out(case):
     nothing = jnp.zeros_like(tables.card_bounds)  # as if no hand held a card
     return showdowns.showdown_values(tables._replace(card_bounds=nothing), reach)
 
-  values = without_cards(strengths, reach.astype(np.float32))
+  values = np.asarray(without_cards(strengths, reach.astype(np.float32)))
   assert np.abs(values * live - truth[1]).max() > 0.05 * reach.max()
   assert np.abs(reach.sum(axis=2, keepdims=True) * live - truth[0]).max() > 0.5
 

@@ -112,7 +112,8 @@ class LinesProblem(Problem):
     parent = self.lines.streets[street].parent
     assert parent is not None
     live = jnp.asarray(self.lines.streets[street].belief[player]) > 0
-    return rows.at[:, jnp.asarray(parent[player])].get(mode="promise_in_bounds") * live
+    dealt = rows.at[:, jnp.asarray(parent[player])].get(mode="promise_in_bounds")
+    return jnp.where(live[None], dealt, 0.0)
 
   # Up.
 
@@ -153,7 +154,7 @@ class LinesProblem(Problem):
       stakes, rakes = self.lines.stakes, self.lines.rakes
       folds, shows = sign * _chips(stakes, ends, FOLD), _chips(stakes, ends, SHOWDOWN)
       if rakes is not None:
-        folds = folds - _chips(rakes, ends, FOLD) * (folds > 0)
+        folds = folds - jnp.where(folds > 0, _chips(rakes, ends, FOLD), 0.0)
         # Half of it is taken from all pots, half more of those won and less of those lost.
         half = _chips(rakes, ends, SHOWDOWN) / 2
         shows, folds = shows - half, jnp.concatenate([folds, -half])
