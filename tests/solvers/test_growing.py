@@ -160,8 +160,7 @@ def test_own_chains_are_sound(mix):
 
 @pytest.mark.parametrize(("number", "device"), [(9, "cpu"), (300, "cpu"), (300, "accelerator")])
 def test_only_what_is_wanted_is_answered(number, device, request):
-  if device == "accelerator":
-    request.getfixturevalue(device)
+  request.getfixturevalue(device)
   rng = np.random.default_rng(0)
   calls = []
 
