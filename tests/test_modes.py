@@ -107,6 +107,8 @@ def test_searches_are_traced_in_doubles(name):
     for rules in ((tree, solvers.node_info(game, tree)), (game,)):
       search = functools.partial(solvers.gt_cfr, *rules, search=hidden["search"])
       jax.eval_shape(search, key=hidden["key"])
+    with pytest.raises(ValueError, match=r"^current=\d+ must be a node where the game goes on"):
+      solvers.gt_cfr(tree, solvers.node_info(game, tree), current=tree.num_nodes - 1, **hidden)
 
 
 def test_rows_of_numpy_are_packed_without_compilation():
