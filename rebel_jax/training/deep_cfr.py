@@ -189,7 +189,8 @@ class DeepTrainer(Trainer):
       found = self.self_play.samples(table, policy, player, sample_key)
       memories = (target.name, first_key, late), ("average", second_key, 0)
       for samples, (name, add_key, before) in zip(found, memories):
-        samples = samples._replace(weight=samples.weight * (state.step + 1 - before))
+        number = (state.step + 1 - before).astype(samples.weight.dtype)
+        samples = samples._replace(weight=samples.weight * number)
         replay[name] = replays.add_evenly(replay[name], add_key, samples, samples.weight > 0)
       fresh = target.init(jax.random.fold_in(shared, player))
       start = fresh, with_decay_steps(target.optimizer().init(fresh), self.learn_steps), nothing()

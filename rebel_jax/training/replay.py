@@ -50,7 +50,7 @@ def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:
 def add_evenly(replay: Replay, key: jax.Array, examples: Any, valid: jax.Array) -> Replay:
   """Adds those of `examples` that `valid` `[E]` marks by reservoir sampling (Vitter 1985)."""
   number = replay.added + jnp.cumsum(valid, dtype=jnp.int32) - 1  # added before each of them
-  drawn = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 0) + 1)
+  drawn = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 0) + 1, number.dtype)
   slot = jnp.where(number < replay.capacity, number, drawn)
   slot = jnp.where(valid, jnp.minimum(slot, replay.capacity), replay.capacity)
   order = jnp.arange(len(valid), dtype=jnp.int32)  # of those for one slot the newest stays

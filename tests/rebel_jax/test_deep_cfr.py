@@ -37,6 +37,8 @@ from tests import tiny
 from tests.sentences import error_of, refused
 from tests.tiny import rows, trained
 
+pytestmark = pytest.mark.usefixtures("strictly")
+
 TINY = tiny.TINY.replace(
   preset="deep_cfr_kuhn",
   search=DeepCFR(alternating=True),
@@ -91,7 +93,7 @@ class Infostates:
     self.held = np.argsort(jax.jit(table.inputs)(nodes, lines)[2], axis=1)
 
   def nodes(self, history):
-    return (((history + 2) @ self.factors)[:, None] == self.marks).argmax(axis=1)
+    return (((history + 2) @ self.factors)[:, None] == self.marks[None]).argmax(axis=1)
 
   def of(self, examples):
     node = self.nodes(examples.history)

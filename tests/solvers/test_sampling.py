@@ -32,6 +32,8 @@ from solvers.xla import quickly
 from tests import harness
 from tests.solvers import test_lines
 
+pytestmark = pytest.mark.usefixtures("strictly")
+
 
 def eighths(tree, rng):
   """Returns a policy `[N, H]` on Kuhn's tree, in eighths, so that a grid of draws weighs evenly."""
@@ -69,7 +71,7 @@ def exact_regrets(tree, table, player):
     rows = problem.where_moved(zeros, lambda i, p: problem.advantages(sweep, i, p), [player])
     # In sweeps a deal weighs the other's belief alone; a sample is dealt with its whole chance.
     weight = tree.prior[player] / problem.pair_mass()
-    return jnp.concatenate(rows) * weight, problem.worth(sweep.root, player)
+    return jnp.concatenate(rows) * weight[None], problem.worth(sweep.root, player)
 
   return jax.tree.map(np.asarray, sweep_once(table))
 
@@ -217,7 +219,7 @@ def learned():
 def added(sampler, algorithm, state, keys):
   """Returns what updates of player 0 by `keys` add to regrets and policies: `[K, N, H]` each."""
   found = jax.vmap(lambda key: algorithm.update(sampler, state, key, 0))(keys)
-  return found.regret - state.regret, found.average - state.average
+  return found.regret - state.regret[None], found.average - state.average[None]
 
 
 def test_periods_weigh_updates(learned, x64):
@@ -311,7 +313,7 @@ def test_rules_are_walked_as_their_tree(name, x64):
   walked, known = sample()
   for field in ("player", "infostate", "policy", "value", "regret", "reach", "probability"):
     np.testing.assert_allclose(getattr(walked, field), getattr(known, field), atol=1e-12)
-  assert (walked.probability * (walked.node >= 0)).sum() > 0
+  assert walked.probability[walked.node >= 0].sum() > 0
   numbers = {}  # each node has a number, and each number a node
   pairs = np.stack([np.ravel(walked.moves), np.ravel(known.moves)], axis=1)
   for number, node in np.unique(pairs, axis=0).tolist():

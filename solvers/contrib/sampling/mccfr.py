@@ -37,7 +37,8 @@ def _rows(holds: jax.Array | None, numbers: jax.Array, length: int, new: Any = -
   # Rows are never freed, so a node's own comes before the first that is free.
   if holds is None:
     return jnp.where(numbers >= 0, numbers, length)
-  rows = (numbers[..., None] + jnp.arange(_PROBES)) % length
+  probes = jnp.arange(_PROBES, dtype=numbers.dtype).reshape(*[1] * numbers.ndim, -1)
+  rows = (numbers[..., None] + probes) % length
   good = (holds[rows] == numbers[..., None]) | (holds[rows] == new)
   first = jnp.take_along_axis(rows, good.argmax(axis=-1)[..., None], axis=-1)[..., 0]
   return jnp.where((numbers >= 0) & good.any(axis=-1), first, length)
@@ -124,7 +125,7 @@ class MCCFR:
 
     def add(table: jax.Array, found: jax.Array) -> jax.Array:
       # Moves that are not there go to a row past the end, which is dropped.
-      found = found * (1 + state.periods if self.period else 1)
+      found = found * (1 + state.periods).astype(found.dtype) if self.period else found
       return table.at[rows, visits.infostate[..., None]].add(found.astype(table.dtype), mode="drop")
 
     if self.baseline is not None and baseline is not None:

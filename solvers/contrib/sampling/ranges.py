@@ -74,7 +74,8 @@ def traverse_ranges(
   """
   first, prior = jnp.asarray(rules.initial_state(), jnp.int32), jnp.asarray(rules.prior(), float)
   there = jnp.arange(slots) < number
-  reach = jnp.where((jnp.arange(2) == player)[:, None], prior > 0, prior) * there[:, None, None]
+  reach = jnp.where((jnp.arange(2) == player)[:, None], (prior > 0).astype(float), prior)
+  reach = jnp.where(there[:, None, None], reach[None], 0.0)
   hidden = rules.infostate_parents(first[None], jnp.zeros(1, jnp.int32)) is not None
   root = Front(
     there,
@@ -113,7 +114,8 @@ def _down(rules, policy, player, choose, front, key, depth):
   share = jnp.where(legal, policy(state, history), 0.0)
   edge = jnp.where(legal, action * h + leads_to, a * h)
   own = jnp.where(mine, reach[:, player], reach[:, 1 - player])
-  made = (jnp.where(mine[:, None], legal, share) * own[:, None]).reshape(size, -1)
+  share_of_own = jnp.where(mine[:, None], legal.astype(share.dtype), share)
+  made = (share_of_own * own[:, None]).reshape(size, -1)
   rows = jnp.arange(size)[:, None], edge.reshape(size, -1)
   after = jnp.zeros((size, a * h), made.dtype).at[rows].set(made, mode="drop").reshape(-1, h)
   odds, fits = after.sum(axis=1).reshape(size, a), None
@@ -133,17 +135,19 @@ def _down(rules, policy, player, choose, front, key, depth):
   carried, mover = reach[parent], kind[parent][:, None, None]
   if origin is not None:
     origin = rules.infostate_parents(state[parent], act)
-    carried = jnp.take_along_axis(carried, jnp.maximum(origin, 0), axis=2) * (origin >= 0)
+    carried = jnp.take_along_axis(carried, jnp.maximum(origin, 0), axis=2)
+    carried = jnp.where(origin >= 0, carried, 0.0)
   if fits is not None:
-    carried *= fits[at] | (mover != CHANCE)
-  seats = jnp.arange(2)[:, None]
+    carried = jnp.where(fits[at] | (mover != CHANCE), carried, 0.0)
+  seats = jnp.arange(2, dtype=kind.dtype)[None, :, None]
   reach = jnp.where(mover == seats, after[at][:, None], carried)
   reach *= jnp.where(seats == player, 1.0, weight.reshape(-1)[at][:, None, None])
-  line = jnp.where(jnp.arange(history.shape[1]) == depth, act[:, None], history[parent])
+  now = (jnp.arange(history.shape[1]) == depth)[None]
+  line = jnp.where(now, act[:, None].astype(history.dtype), history[parent])
   new = Front(
     at >= 0,
     rules.next_states(state[parent], act).astype(state.dtype),
-    line.astype(history.dtype),
+    line,
     jnp.where((at >= 0)[:, None, None], reach, 0.0),
     origin,
   )
@@ -155,7 +159,8 @@ def _kept(key: jax.Array, taken: jax.Array, size: int) -> tuple[jax.Array, jax.A
   """Returns the share of those taken that is kept, and which are: all of at most `size`."""
   rank, number = jnp.cumsum(taken), taken.sum()
   share = (size - 1) / jnp.maximum(number, 1)
-  edges = jnp.floor(jnp.stack([rank - 1, rank]) * share + jax.random.uniform(key))
+  ranks = jnp.stack([rank - 1, rank]).astype(share.dtype)
+  edges = jnp.floor(ranks * share + jax.random.uniform(key, dtype=share.dtype))
   share = jnp.where(number > size, share, 1.0)
   return share, taken & ((edges[1] > edges[0]) | (number <= size))
 
@@ -170,8 +175,9 @@ def _up(rules, player, below, level):
   moved = jnp.take_along_axis(flat, edge.reshape(size, -1), axis=1).reshape(edge.shape)
   values = jnp.where(mine, (share * moved).sum(axis=1), passed.sum(axis=1))
   ends = rules.terminal_values(front.state, met, player)
-  values = back = jnp.where((kind == TERMINAL)[:, None], ends, values) * possible
-  mass = rules.compatible_mass(front.state, met, player) * (possible & mine)
+  values = jnp.where((kind == TERMINAL)[:, None], ends, values)
+  values = back = jnp.where(possible, values, 0.0)
+  mass = jnp.where(possible & mine, rules.compatible_mass(front.state, met, player), 0.0)
   # Sums over hands that cancel leave rounding, by which nothing is divided.
   mass = jnp.where(mass > 1e-6 * met.sum(axis=1, keepdims=True), mass, 0.0)
   regret = jnp.where(legal & mine[:, None], moved - values[:, None], 0.0)
@@ -179,6 +185,6 @@ def _up(rules, player, below, level):
     origin = front.origin[:, player]
     places = jnp.arange(size)[:, None], jnp.where(origin < 0, h, origin)
     back = jnp.zeros_like(values).at[places].add(values, mode="drop")
-  theirs = met * ((kind == 1 - player)[:, None] & legal.any(axis=1))
+  theirs = jnp.where((kind == 1 - player)[:, None] & legal.any(axis=1), met, 0.0)
   visits = RangeVisits(front.state, front.history, legal, share, regret, mass, theirs)
   return jnp.pad(jnp.stack([values, back]), ((0, 0), (0, 1), (0, 0))), visits

@@ -85,7 +85,8 @@ class Sampler:
     dealt = jnp.asarray(self.tree.chance_probability)[moves]
     if self.tree.possible is None:
       return dealt
-    return dealt * jnp.asarray(self.tree.possible)[moves[..., None], jnp.arange(2), hands].all(-1)
+    fits = jnp.asarray(self.tree.possible)[moves[..., None], jnp.arange(2)[None, None], hands]
+    return jnp.where(fits.all(axis=-1), dealt, 0.0)
 
   def won(self, nodes: Any, hands: jax.Array) -> jax.Array:
     """Returns the payoffs of terminal nodes to player 0: `[C]`."""
@@ -117,14 +118,14 @@ class RulesSampler(Sampler):
     kind = jnp.where(nodes.number >= 0, self.game.actor(nodes.state), TERMINAL)
     legal = self.game.legal_actions(nodes.state) & (kind != TERMINAL)[:, None]
     last = jnp.asarray(_FACTORS)[(nodes.history >= 0).sum(axis=1)]
-    after = jnp.arange(1, legal.shape[1] + 1, dtype=jnp.uint32)
+    after = jnp.arange(1, legal.shape[1] + 1, dtype=jnp.uint32)[None]
     moves = _mixed(_sums(nodes.history)[:, None] + last[:, None] * after)
     return nodes.number, kind, jnp.where(legal, moves, -1)
 
   def follow(self, nodes, moves, at):
     parent, action = jnp.divmod(at, moves.shape[1])
     state, history = nodes.state[parent], nodes.history[parent]
-    here = jnp.arange(history.shape[1]) == (history >= 0).sum(axis=1, keepdims=True)
+    here = jnp.arange(history.shape[1])[None] == (history >= 0).sum(axis=1, keepdims=True)
     state = self.game.next_states(state, action)
     return walk(state, jnp.where(here, action[:, None], history), at >= 0)
 
@@ -133,7 +134,8 @@ class RulesSampler(Sampler):
       return None
     states, outcomes = jnp.repeat(nodes.state, moves.shape[1], axis=0), jnp.arange(moves.size)
     odds, fits = self.game.chance(states, outcomes % moves.shape[1])
-    return (odds * fits[:, jnp.arange(2), hands].all(axis=-1)).reshape(moves.shape)
+    fits = fits[:, jnp.arange(2), hands].all(axis=-1)
+    return jnp.where(fits, odds, 0.0).reshape(moves.shape)
 
   def won(self, nodes, hands):
     table, scale = self.game.payoff_index(nodes.state), self.game.payoff_scale(nodes.state)
@@ -144,7 +146,7 @@ _FACTORS = np.random.default_rng(0).integers(2**32, size=1024, dtype=np.uint32) 
 
 
 def _sums(history: Any) -> jax.Array:
-  factors = _FACTORS[: history.shape[1]]
+  factors = _FACTORS[None, : history.shape[1]]
   return ((history + 2).astype(jnp.uint32) * factors).sum(axis=1, dtype=jnp.uint32)
 
 
@@ -270,9 +272,12 @@ def traverse(
     slot = jnp.cumsum(taken.reshape(-1)) - 1  # of a move that is taken, in the level below
     share = jnp.ones((), draws.dtype)
     if sampler.kept and i + 1 < len(sizes):
-      room, number = sizes[i + 1] - 1, slot[-1] + 1
+      room, number = sizes[i + 1] - 1, (slot[-1] + 1).astype(share.dtype)
       share = jnp.where(number > room, room * (1 - _EDGE) / jnp.maximum(number, 1), share)
-      kept = jnp.floor((slot + 1) * share + draw[-1]) > jnp.floor(slot * share + draw[-1])
+      before, after = (
+        jnp.floor(x.astype(share.dtype) * share + draw[-1]) for x in (slot, slot + 1)
+      )
+      kept = after > before
       taken &= (kept | (share == 1)).reshape(taken.shape)
       slot = jnp.cumsum(taken.reshape(-1)) - 1
     levels.append((level, rate * share, taken, slot))
@@ -284,7 +289,7 @@ def traverse(
       mine, one = (level.player == player)[:, None], jnp.ones_like(rate)
       pairs: Any = ((level.policy, one), (rate, one), (one, level.policy))
       steps = jnp.stack([jnp.where(mine, *pair) for pair in pairs], axis=-1)  # type: ignore[misc]
-      steps *= jnp.stack([1.0, share, 1.0])
+      steps *= jnp.stack([1.0, share, 1.0])[None, None]
       odds = odds[at // rate.shape[1]] * steps.reshape(-1, 3)[at]
   below, visits = None, []
   for level in levels[::-1]:
@@ -306,7 +311,8 @@ def _frontier(sampler: Sampler, policy: Policy, hands, nodes, draw, player, expl
     share = jnp.where((kind == CHANCE)[:, None], dealt, share)
   rate = share = jnp.where(legal, share, 0.0)
   if explore is not None:
-    even = legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1)
+    even = legal.astype(share.dtype)
+    even /= jnp.maximum(even.sum(axis=1, keepdims=True), 1.0)
     rate = jnp.where(mine, explore * even + (1 - explore) * share, share)
   taken = _choose(rate, draw[: len(node)]) & legal
   if explore is None:
