@@ -142,6 +142,7 @@ CHECKS = {
   "river": Check(_river, 1e-3),
   "network, float32": Check(functools.partial(_network, "float32"), 2e-5),
   "network, default": Check(functools.partial(_network, "default"), 3e-3),
+  "network, bfloat16": Check(functools.partial(_network, "bfloat16_activations"), 1e-2),
   "self-play step": Check(_self_play, 2e-2),
 }
 

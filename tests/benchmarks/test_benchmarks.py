@@ -294,7 +294,7 @@ def test_each_player_is_refined_against_the_others_blueprint(leduc):
 
 
 GOLDEN = json.loads(checks.GOLDEN.read_text())
-CHEAP = ("showdowns", "muon", "network, float32", "network, default")
+CHEAP = ("showdowns", "muon", "network, float32", "network, default", "network, bfloat16")
 
 
 @pytest.mark.parametrize(
