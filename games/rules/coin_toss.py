@@ -53,7 +53,7 @@ class CoinToss(Game):
     return xp.where(state >= self._sold, TERMINAL, moving)
 
   def legal_actions(self, states):
-    action = np.arange(self.num_actions, dtype=states.dtype)[None]
+    action = np.arange(self.num_actions)[None]
     first = (action == SELL) | (action == PLAY)
     guesses = action <= FORFEIT
     moving = xp.where(states == 0, first, xp.where(states == 1, action >= _FIRST_SUBGAME, guesses))

@@ -144,7 +144,7 @@ class ScotlandYard(NamedInFull):
     nothing = (here & self._stuck(at)).any(axis=1)[:, None]
     rest = np.zeros((len(states), self.num_actions - self.again), bool)
     moving = xp.concat([flat & ~hides, ways.any(axis=1) & hides, nothing, rest], axis=1)
-    number = np.arange(self.num_actions, dtype=states.dtype)[None]
+    number = np.arange(self.num_actions)[None]
     elsewhere = at.maybe.sum(axis=1)[:, None] > 1
     looking = (number == self.caught) | ((number > self.caught) & elsewhere)
     choices = (number >= self.again) & (number < self.caught)

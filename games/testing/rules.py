@@ -168,7 +168,7 @@ def check_rules(
 
   Each is asked about all `states` and their legal actions: by numpy, and by JAX compiled, and
   compiled over single states. Shapes, integers and truth values must be equal, numbers as float32
-  but for rounding; states of `int32` must stay so, also under `jax.enable_x64`.
+  but for rounding. All are traced under `jax.enable_x64` too; states of `int32` must stay so.
 
   Args:
     game: the game, of any size.
@@ -192,8 +192,8 @@ def check_rules(
     for question, ours, theirs in zip(questions, expected, _answers(way, questions)):
       _compare(question, way, ours, theirs)
   with jax.enable_x64(True):
-    row = jax.ShapeDtypeStruct((1, states.shape[1]), np.int32)
-    dtype = jax.eval_shape(game.next_states, row, jax.ShapeDtypeStruct((1,), np.int64)).dtype
+    jax.eval_shape(lambda: _answers("under jax.enable_x64", questions))
+    dtype = jax.eval_shape(game.next_states, np.int32(states[:1]), np.zeros(1, int)).dtype
   require(
     dtype == np.int32,
     f"next_states() turns states of int32 into {dtype} under jax.enable_x64; it must keep their "

@@ -359,17 +359,13 @@ MISTAKES_IN_ARRAYS = [
   (KUHN, "payoff_scale", lambda x, states: x * (2 if (states > 2).all() else 1), "fails under"),
   (games.LiarsDice, "legal_actions", assign, "fails under jax.jit"),
   (LEDUC, "stages", lambda x, _: x + int(len(x) == 1), "is 1 at .* under jax.vmap over single"),
-  (
-    LEDUC,
-    "pair_index",
-    lambda x, _: x + int(not is_numpy(x)),
-    "is 1 at .* under jax.jit, and 0 with n",
-  ),
+  (LEDUC, "pair_index", lambda x, _: x + int(not is_numpy(x)), "is 1 at .* under jax.jit, and 0 "),
   (KUHN, "features", lambda x, _, p: x + 1e-5 * p * (not is_numpy(x)), r"is .* at \(0, 0\)"),
   (KUHN, "payoff_scale", lambda x, _: x * (1 if is_numpy(x) else np.nan), "is nan"),
   # The product needs more than 32 bits.
   (LEDUC, "payoff_index", lambda x, _: x * 2**30 // 2**30, "is .* under jax.jit"),
   (KUHN, "legal_actions", lambda x, _: x if is_numpy(x) else x.astype(int), "is int32 .* and bool"),
+  (KUHN, "payoff_index", lambda x, _: x * np.ones(1, int), "fails under jax.enable_x64"),
   (KUHN, "next_states", lambda x, *_: x.astype(int), "turns states of int32 into int64"),
 ]
 
