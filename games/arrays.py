@@ -136,9 +136,9 @@ def kind_of(annotation: Any) -> Kind:
     return lambda x: (isinstance(x, str) or is_whole(x)) and x in parts, words
   if origin is Annotated:
     (right, words), (least, most) = kind_of(parts[0]), parts[1]
-    ends = f"of at least {least}" if most >= MAX_COUNT else f"from {least} to {most}"
+    ends = f"from {least} to {most}"
     if most >= MOST:
-      finite = f"that is finite, of at least {least}"
+      finite = "that is finite, " * (most < np.inf) + f"of at least {least}"
       ends = {np.inf: "that is not NaN", MOST: "that is finite"}.get(-least, finite)
     if (*parts[:1], most - least) == (int, 1):
       words, ends = str(least), f"or {most}"

@@ -17,7 +17,7 @@ class ConnectFour(InLine):
   looks, then the other's.
 
   Raises:
-    ValueError: a size is not an integer of at least 1, or no line would fit.
+    ValueError: a size is not an integer from 1 to 100, or no line would fit.
   """
 
   name = "connect_four"

@@ -285,9 +285,9 @@ REFUSED = [
   (lambda: solvers.GTCFR(temperature=np.float32("inf")), "temperature=np.float32.inf. must be"),
   (lambda: games.CoinToss((np.float16("inf"), 0)), "sell=.*inf.* must be a list of a number that"),
   (lambda: poker.BetSizes((((1.0,),),), add_all_in=np.inf), "add_all_in=inf must be a number from"),
-  (lambda: make_sampler(GAME, rows=0, width=3), "rows=0 must be an integer of at least 1"),
+  (lambda: make_sampler(GAME, rows=0, width=3), "rows=0 must be an integer from 1 to 2147483647"),
   (lambda: make_sampler(TREE, rows=9), "game must be a whole tree without rows"),
-  (lambda: contrib.local_response(GAME, STRATEGY, len, depth=0), "depth=0 must be an integer of"),
+  (lambda: contrib.local_response(GAME, STRATEGY, len, depth=0), "depth=0 must be an integer from"),
   (
     lambda: contrib.local_response(games.make("scotland_yard"), STRATEGY, len),
     "game=scotland_yard hides moves",
