@@ -102,15 +102,14 @@ def read_about(path: Path, name: str, what: str, key: str) -> dict[str, Any]:
     return about
 
 
-def check_replaceable(path: Path, name: str, what: str, key: str) -> None:
-  """Checks, before the work, that a file can be written, and replaces none of another kind."""
+def check_replaceable(path: Path, name: str, what: str, key: str) -> dict[str, Any]:
+  """Returns the description in a file that can be written, of its kind; empty without a file."""
   with (
     in_config_errors(f"{name} must be a file that can be written", OSError),
     replacing(path, rehearse=True),
   ):
     pass
-  if path.exists():
-    read_about(path, f"{name} is there and", what, key)
+  return read_about(path, f"{name} is there and", what, key) if path.exists() else {}
 
 
 def read_arrays(

@@ -204,10 +204,9 @@ class KeptPlaythroughs:
 
   def load(self, shape: tuple[int, ...]) -> Sampled | None:
     """Returns the playthroughs in the file, sums of `shape`, or None if there is no file yet."""
-    files.check_replaceable(self.path, self._name, *_KIND)
-    if not self.path.exists():
+    what = files.check_replaceable(self.path, self._name, *_KIND)
+    if not what:
       return None
-    what = files.read_about(self.path, self._name, *_KIND)
     for name, value in self.what.items():
       if what.get(name) != value:
         raise ConfigError(

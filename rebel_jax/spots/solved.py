@@ -267,7 +267,7 @@ class SolvedSpot:
     `regret_1_scale`), and `about`, JSON text of the spot's fields, `iterations`, `exploitability`,
     and a checksum over all of it. Levels are those of `games.poker.lines.make_lines(spot.game())`.
     """
-    where, name = check_output(path)
+    where, name, _ = check_output(path)
     about = {
       "format": _FORMATS[bool(self.sums)],
       "spot": dataclasses.asdict(self.spot),
@@ -285,24 +285,18 @@ class SolvedSpot:
       files.save_arrays(where, levels, about)
 
 
-def check_output(path: str | Path) -> tuple[Path, str]:
-  """Returns where `SolvedSpot.save` writes a file, which does not exist or holds a solved spot."""
+def check_output(path: str | Path) -> tuple[Path, str, dict[str, Any]]:
+  """Returns where `SolvedSpot.save` writes, that name, and the description of a spot there."""
   where, name = Path(os.path.realpath(path)), f"output={str(path)!r}"
-  files.check_replaceable(where, name, *_KIND)
-  return where, name
+  return where, name, files.check_replaceable(where, name, *_KIND)
 
 
 def path_for(spot: Spot, path: str) -> str:
   """Returns `path`, or one with a number that is free, where the file there is another spot's."""
   stem, suffix = os.path.splitext(path)
   named = itertools.chain([path], (f"{stem}-{number}{suffix}" for number in itertools.count(2)))
-  return next(x for x in named if _spot_at(x) in ({}, dataclasses.asdict(spot)))
-
-
-def _spot_at(path: str) -> dict[str, Any]:
-  """Returns the fields of the spot in a file that may be replaced, none without a file."""
-  where, name = check_output(path)
-  return files.read_about(where, name, *_KIND)["spot"] if where.exists() else {}
+  own = dataclasses.asdict(spot)
+  return next(x for x in named if check_output(x)[2].get("spot", own) == own)
 
 
 @checked
