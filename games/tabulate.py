@@ -282,19 +282,18 @@ class Tabulated(Listed):
     tables: what they say.
   """
 
-  def __init__(self, game: Game, tables: StateTables, settings: dict[str, Any]):
-    self.game, self.tables, self._settings = game, tables, settings
+  def __init__(self, tables: StateTables, named: "_Named"):
+    self.game, self.tables, self._named = named.game, tables, named
     self.movers, self.after = tables.actor, tables.info.child
     self.payoff_indices, self.scales = tables.payoff_index, tables.payoff_scale
-    vars(self).update({name: getattr(game, name) for name in _SAME} | settings)
+    vars(self).update({name: getattr(named.game, name) for name in _SAME} | named.settings)
 
   def tree_flatten(self):
-    mark = *origin_of(self.game).tolist(), *self._settings.items()
-    return (self.tables,), _Named(mark, self.game, self._settings)
+    return (self.tables,), self._named
 
   @classmethod
   def tree_unflatten(cls, named, tables):
-    return cls(named.game, tables[0], named.settings)
+    return cls(tables[0], named)
 
   @property
   def states(self) -> np.ndarray:
@@ -401,7 +400,8 @@ def _tabulated(
     mask,
   )
   hidden = info.by_action.shape[1] if info.leads_to.shape[1] else 1
-  return Tabulated(game, tables, settings | {"num_hidden": hidden, "renumbers": renumbers})
+  settings |= {"num_hidden": hidden, "renumbers": renumbers}
+  return Tabulated(tables, _Named((*origin_of(game).tolist(), *settings.items()), game, settings))
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
