@@ -100,15 +100,14 @@ class ExactLeafValues:
     check_tree_of(self.game, tree)
     subgames = self._subgames(tree.state, tree.possible, tree.leaf_nodes, tree.dtype)
     # Arrays that only some games need are None in others, which must agree as well.
-    kinds: list[Any] = [jax.tree.structure(x) for x in subgames]
+    kinds: dict[Any, list[int]] = {}
+    for i, subgame in enumerate(subgames):
+      kinds.setdefault(jax.tree.structure(subgame), []).append(i)
     groups = []
-    for kind in dict.fromkeys(kinds):
-      leaves = [i for i, own in enumerate(kinds) if own == kind]
+    for leaves in kinds.values():
       unique, which = _unique([subgames[i] for i in leaves])
-      group = LeafGroup(np.array(leaves), unique[0], None)
-      if len(unique) > 1:
-        group = group._replace(trees=stack_trees(unique), which=which)
-      groups.append(group)
+      below = (stack_trees(unique), which) if len(unique) > 1 else (unique[0], None)
+      groups.append(LeafGroup(np.array(leaves), *below))
     return self._function, tuple(groups)
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
