@@ -175,24 +175,22 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
       raise ValueError("locked must hold true and false; solvers.lock makes bounds of frequencies")
   lock = make_lock(locked, policy, tree.dtype)
   if lock is not None and is_concrete(lock, tree):
-    _check_shares(tree, lock)
+    _check_shares(lock, *choices(tree))
   return lock
 
 
-def _check_shares(tree: PublicTree, lock: Lock) -> None:
-  """Checks that what is held and what is free add up to one in every choice."""
-  least, free = np.asarray(lock.least, float), np.asarray(lock.free, float)
-  edges, nodes, infostates, real = choices(tree)
-  held = sum_choices(tree, least)[nodes[:, None], infostates]
-  wrong = ~(np.abs(held + free[edges] - 1) <= TOLERANCE) | (
-    np.minimum(least, free + TOLERANCE)[edges] < 0
-  )
-  if (wrong & real).any():
-    edge, infostate = np.argwhere(wrong & real)[0]
+def _check_shares(lock: Lock, edges: Any, nodes: Any, infostates: Any, real: Any = True) -> None:
+  """Checks that what is held and what is free add up to one in every choice, as of `choices`."""
+  least, free = (np.asarray(x, float)[edges] for x in (lock.least, lock.free))
+  choice = nodes[:, None] * least.shape[1] + infostates
+  held = np.bincount(choice.ravel(), (least * real).ravel())[choice]
+  wrong = ~(np.abs(held + free - 1) <= TOLERANCE) | (np.minimum(least, free + TOLERANCE) < 0)
+  for number in choice[wrong & real][:1].tolist():
+    node, infostate = divmod(number, least.shape[1])
     raise ValueError(
-      f"locked does not hold a whole choice at node {nodes[edge]}, infostate "
-      f"{infostates[edge, infostate]}: what is held and what is free must be at least 0 "
-      "and add up to one, and moves of one infostate are locked together"
+      f"locked does not hold a whole choice at node {node}, infostate {infostate}: what is held "
+      "and what is free must be at least 0 and add up to one, and moves of one infostate are "
+      "locked together"
     )
 
 
@@ -350,7 +348,11 @@ def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) ->
         f"of the first round, ({lines.num_nodes}, {width})"
       )
   if held and is_concrete(*locked):
-    _check_shares_of_lines(lines, locked)
+    starts = np.cumsum([0, *(level.size for level in lines.levels)])
+    moves = [(i, x.level.parents) for i, x in enumerate(lines.levels) if x.mover is not None]
+    edges = np.concatenate([starts[i] + np.arange(len(above)) for i, above in moves])
+    nodes = np.concatenate([starts[i - 1] + above for i, above in moves])
+    _check_shares(locked, edges, nodes, np.arange(np.shape(locked.least)[1]))
   others = {
     "leaf_values": leaf_values, "beliefs": beliefs, "initial_policy": policy,
     "locked": None if held else locked, "alternatives": rest,
@@ -358,22 +360,3 @@ def check_lines_alone(lines: Any, leaf_values, beliefs, policy, locked, rest) ->
   for name in [x for x, value in others.items() if value is not None]:
     raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
   return locked
-
-
-def _check_shares_of_lines(lines: Any, lock: Lock) -> None:
-  """Checks that what is held and what is free add up to one in every choice of lines."""
-  least, free = (np.asarray(x, float) for x in (lock.least, lock.free))
-  first = 0
-  for level in lines.levels:
-    here, first = slice(first, first + level.size), first + level.size
-    if level.mover is None:
-      continue
-    parents = level.level.parents
-    total = np.zeros((max(parents) + 1, least.shape[1]))
-    np.add.at(total, parents, least[here])
-    total = total[parents] + free[here]
-    if (~(np.abs(total - 1) <= TOLERANCE) | (np.minimum(least, free + TOLERANCE)[here] < 0)).any():
-      raise ValueError(
-        f"locked does not hold a whole choice among lines {here.start} to {here.stop - 1}: what is "
-        "held and what is free must be at least 0 and add up to one"
-      )

@@ -299,7 +299,7 @@ REFUSED = [
       num_iterations=2,
       locked=Lock(*np.full((3, MADE.lines.num_nodes, 1), 0.7)),
     ),
-    "locked does not hold a whole choice among lines 1 to ",
+    "locked does not hold a whole choice at node 0, infostate 0: ",
   ),
   (
     lambda: solvers.exploitability(TREE, POLICY, locked=Lock(POLICY * 0 + 1, POLICY * 0 - 1)),
@@ -307,7 +307,7 @@ REFUSED = [
   ),
   (
     lambda: solvers.solve(MADE.lines, algorithm=CFR, num_iterations=2, locked=EXCESS),
-    "locked does not hold a whole choice among lines .* add up to one",
+    "locked does not hold a whole choice at node 0, infostate .* add up to one",
   ),
   (lambda: solvers.GTCFR(selection="best"), "selection='best' must be 'current' or 'average'"),
   (lambda: solvers.Maxmargin(True), "searcher=True must be 0 or 1"),
