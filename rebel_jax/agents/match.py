@@ -306,7 +306,7 @@ class AgentStrategy(Strategy):
       found[int(search.tree.action[child])] = search.policy[child]
     return found
 
-  def act(self, infostate: int, rng: np.random.Generator) -> int:
+  def act(self, infostate: int, rng: np.random.Generator, rows: np.ndarray) -> int:
     search, node = self._agent.node()
     self._agent.player, self._agent.infostate = int(search.tree.kind[node]), int(infostate)
     return self._agent.act().action

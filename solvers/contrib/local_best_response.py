@@ -62,10 +62,9 @@ class Strategy(abc.ABC):
     It is zero for actions that are not legal. LBR asks one bet ahead how often it is folded to.
     """
 
-  def act(self, infostate: int, rng: np.random.Generator) -> int:
-    """Returns the agent's move here, drawn from `rows` unless a subclass does otherwise."""
-    row = np.asarray(self.rows(), float)[:, infostate]
-    return int(rng.choice(len(row), p=row / row.sum()))
+  def act(self, infostate: int, rng: np.random.Generator, rows: np.ndarray) -> int:
+    """Returns the agent's move, drawn from its `rows` here unless a subclass does otherwise."""
+    return int(rng.choice(len(rows), p=rows[:, infostate] / rows[:, infostate].sum()))
 
 
 class TreeStrategy(Strategy):
@@ -366,8 +365,9 @@ def play_against(
     if actor == seat:
       action = respond(history, state, reach, infostates[seat])
     elif actor == 1 - seat:
-      action = strategy.act(infostates[actor], rng)
-      reach = reach * np.asarray(strategy.rows(), float)[action]
+      rows = np.asarray(strategy.rows(), float)
+      action = strategy.act(infostates[actor], rng, rows)
+      reach = reach * rows[action]
     else:
       action = game.sample_chance(state, infostates, rng)
       reach = reach * game.chance(state[None], np.array([action]))[1][0, 1 - seat]
