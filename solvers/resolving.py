@@ -239,8 +239,8 @@ class BlueprintValues(NamedTuple):
   def alternatives(self, nodes: int | np.ndarray, *, gifts: Finite = 0.0) -> Alternatives:
     """Returns the opponent's alternative payoffs at `nodes`: `[H]`, or `[B, H]` for several.
 
-    `gifts` scales the gifts that are added (Reach): 0 for none; with 1, the sum over all subgames
-    below a gift stays within it (thesis, equation 5.2), and above that nothing is guaranteed.
+    `gifts` scales the gifts that are added (Reach; thesis, equation 5.2): 0 for none. Safety is
+    guaranteed up to 1 and not beyond (section 5.1.11).
 
     Raises:
       TypeError: `nodes` is of another kind.

@@ -1,7 +1,7 @@
 """Hold'em's subgames as templates, and the stacks, pots, bets and boards of each new hand.
 
 ReBeL trains hold'em on random stacks and bet sizes, turn endgames on random boards too, and
-measures it at one spot (appendices C.1 and C.2): all of it is in a hand's first public state.
+measures one spot (appendices C.1, C.2 and D): a hand's first public state holds all of these.
 """
 
 import dataclasses

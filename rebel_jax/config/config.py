@@ -132,7 +132,7 @@ class GrowingSearch(SearchKind):
   options: ClassVar[tuple[str, ...]] = ("simulations", "per_update", "mix", "at_once", "seeds")
   agent_options: ClassVar[tuple[str, ...]] = ("simulations", "per_update")
   examples_per_solve: ClassVar[int] = 1  # it is about both players
-  # As for poker in Player of Games: all moves at once, and no flattened prior.
+  # As for poker in Player of Games (table 3): all children at once, and the prior as it is.
   children: ClassVar[int] = 0
   temperature: ClassVar[float] = 1.0
   # Of the searches that solve questions, how many leave another; uniform moves in self-play; weight
@@ -185,7 +185,7 @@ class PerfectSearch(GrowingSearch):
   resign_below: Annotated[float, allowed.number(1.0, zero=True)] = 0.0
 
   kind: ClassVar[str] = "growing searches of perfect information"
-  # As for chess in table 3: a state gets one move at once, and priors are flattened.
+  # As for chess in Player of Games (section 3.2.2, table 3): one child at a time, a flatter prior.
   children: ClassVar[int] = 1
   temperature: ClassVar[float] = 1.5
   policy_weight: ClassVar[float] = 1.0

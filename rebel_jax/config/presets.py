@@ -1,15 +1,15 @@
 """Named configurations: where the defaults of a run come from.
 
-Liar's Dice `NxFf` is N dice a player with F faces. Names with `_paper` hold what appendix E of
-the ReBeL paper says: a value network of two layers of 256 with GELU and LayerNorm, Adam at 3e-4
-halved every 400 epochs of 25,600 examples in batches of 512, 1,000 epochs, Linear CFR of 1,024
-iterations, exploration 0.25. What it leaves open is set here so:
+Liar's Dice `NxFf` is N dice a player with F faces. Names with `_paper` hold what section 7 and
+appendix E of the ReBeL paper say: a value network of two layers of 256 with GELU and LayerNorm,
+Adam at 3e-4 halved every 400 epochs of 25,600 examples in batches of 512, 1,000 epochs, Linear CFR
+of 1,024 iterations, exploration 0.25. What it leaves open is set here so:
 
 - Each example is used about four times, as in the paper's program, so 25.6 million uses take
   6.4 million examples.
 - The one buffer whose size is given holds 12 million examples: more than are ever generated, so
-  a buffer for all of them is the same. The removal of half of the data after 20 epochs, told of
-  poker, is left out.
+  a buffer for all of them is the same. Half of the data is not removed after 20 epochs, which the
+  paper says of poker.
 - No gradient clipping; the stopping iteration is drawn as in algorithm 2, by linear weights.
 - Lanes, rows and chunks are how this program runs and have no part in the paper.
 """

@@ -1,7 +1,7 @@
-"""Self-play by chains of growing searches, and lanes that solve their questions (section 3.3).
+"""Self-play by chains of growing searches, and lanes that solve their questions to the network.
 
-Half of the lanes play; some of the questions that their searches ask the network enter a queue,
-which other lanes solve without a gadget (Player of Games, algorithm 2).
+Some of the questions that the searches of games ask enter a queue, from which further lanes solve
+them without a gadget (Player of Games, sections 3.3 and 3.4, algorithm 2).
 """
 
 import dataclasses

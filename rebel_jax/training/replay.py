@@ -1,4 +1,4 @@
-"""A circular buffer of examples on the device, and a queue of questions (PoG, section 3.4.2).
+"""A circular buffer of examples, and a queue of questions (Player of Games, section 3.4.1).
 
 Rows of a thousand numbers or more are kept in 16 bits, each with a scale of its own.
 """

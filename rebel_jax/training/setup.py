@@ -44,7 +44,7 @@ from solvers.search import (
   stages_fit,
 )
 
-# Iterations that a policy network's policy counts as (appendix J).
+# Iterations that a policy network's policy counts as (ReBeL, appendix J).
 _WARM_START = 15
 # Where games start in many ways and lanes share searches of the start, so many lanes share one; and
 # how many are searched each step at most.

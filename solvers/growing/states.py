@@ -20,7 +20,7 @@ _TINY = float(np.finfo(float).tiny)
 
 @dataclasses.dataclass(frozen=True)
 class GTCFR:
-  """Settings of growing-tree CFR; the paper's PoG(s, c) is `GTCFR(simulations=s, per_update=c)`.
+  """Settings of growing-tree CFR; Player of Games' PoG(s, c) has `simulations=s, per_update=c`.
 
   Updates are of both players, by regret matching+ with linear averaging; c < 1 means 1 / c updates
   for each simulation.

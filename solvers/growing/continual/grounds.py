@@ -1,8 +1,8 @@
 """The grounds of chains of searches, and policies of agents that search at every decision."""
-# A ground is a written-out tree with small parts of it, or rules: a search near the end takes as
-# long as its part of the game is large, if its tree is of that part alone. The policy of one seat
-# is exact (Player of Games, section B.1): its searches depend on what it saw alone, so that all
-# of them can be made beforehand, those further down the tree after those above.
+# A ground is a written-out tree with small parts of it, or rules. A search near the end takes less
+# time where its tree is its own part of the game alone. The policy of one seed is computed exactly:
+# a search depends on the public history and the searches above it, so that all can be made
+# beforehand, from the root down (Player of Games, section 4.1).
 
 import collections
 import dataclasses
