@@ -67,7 +67,7 @@ class Placer:
     """Returns the node of the whole tree that actions from its root lead to.
 
     Raises:
-      ValueError: one is not there.
+      ValueError: an action leads to no node of the tree.
     """
     node = 0
     for action in history:
@@ -151,8 +151,8 @@ def lock(
 ) -> Lock:
   """Holds the player who moves after `history` to frequencies of its moves.
 
-  A greatest frequency is refused where several other moves would share the rest: the policies that
-  it allows are not a least policy plus a share of any, which is all that a regret rule can match.
+  An upper bound is refused where several other moves could take the rest: a regret rule matches
+  policies of one form alone, a least part plus a free distribution over moves.
 
   Args:
     tree: one tree, without hidden moves.
@@ -215,14 +215,14 @@ _NOTHING = -1e30  # a value below any other; infinity times zero would not be a 
 
 
 class BlueprintValues(NamedTuple):
-  """What the searcher's blueprint leaves its opponent at every node; see `blueprint_values`.
+  """The opponent's values against a blueprint at every node; see `blueprint_values`.
 
   Attributes:
     value: `[N, H]` the opponent's best-response value, per unit of the searcher's compatible mass.
       Zero without any, and where the game is over.
-    gift: `[N, H]` what the opponent gave away on the way, in the same unit.
-    beliefs: `[N, P, H]` to re-solve from: the searcher's posterior, and what nature alone made
-      likely of the opponent.
+    gift: `[N, H]` the sum of its gifts on the path there, in the same unit (thesis, 5.1.3).
+    beliefs: `[N, P, H]` to re-solve from: the searcher's posterior, and the opponent's by chance
+      alone.
     searcher: whose blueprint it is, 0 or 1.
     spread: `[N, H]` standard deviation of `value`; None if it is exact.
     origin: `[3]` mark of the tree's game; None if that is not known.
@@ -262,7 +262,7 @@ def blueprint_values(
   searcher: validation.Player,
   beliefs: Array | None = None,
 ) -> BlueprintValues:
-  """Computes what safe subgame solving must know about the searcher's part of `policy`.
+  """Computes the opponent's values against the searcher's part of `policy`, for safe re-solving.
 
   Args:
     game, tree: the rules, and their whole tree.
@@ -372,8 +372,8 @@ def refine(
 ) -> np.ndarray:
   """Improves the searcher's part of a blueprint by solving every subgame at a cut anew.
 
-  Every subgame is solved by itself, so the result is the policy of play that searches where it gets
-  to (thesis, section 5.1). With a gadget the searcher's worst case gets no worse, up to the
+  Every subgame is solved by itself, so the result is the policy of an agent that re-solves the one
+  that it reaches (thesis, section 5.1). With a gadget the searcher's worst case gets no worse, up to the
   accuracy of the solver: `best_response_values(tree, refined)[1 - searcher]` measures it.
 
   Args:
