@@ -1,4 +1,4 @@
-"""Marks that tie trees to games, and games in tables, which searches on a device read rules by.
+"""Marks that tie trees to games, and games whose rules a device reads from tables.
 
 Tables are of every node of a tree, or of every state of rules that only numpy can run.
 """
@@ -228,9 +228,9 @@ def tabulate(
 
   Args:
     game: rules for numpy's arrays.
-    tree: its whole tree, whose nodes are then the public states, and whose float type that of the
-      tables; None for public states that are one wherever they are equal.
-    max_states: without a tree, how many public states are too many.
+    tree: its whole tree, whose nodes then are the public states and whose float type the tables
+      have; None to number public states that differ.
+    max_states: without a tree, the most public states that the game may have.
 
   Raises:
     TypeError: `game` or `tree` is something else.

@@ -221,8 +221,7 @@ class BlueprintValues(NamedTuple):
     value: `[N, H]` the opponent's best-response value, per unit of the searcher's compatible mass.
       Zero without any, and where the game is over.
     gift: `[N, H]` the sum of its gifts on the path there, in the same unit (thesis, 5.1.3).
-    beliefs: `[N, P, H]` to re-solve from: the searcher's posterior, and the opponent's by chance
-      alone.
+    beliefs: `[N, P, H]` to re-solve from: the searcher's posterior, the opponent's by chance alone.
     searcher: whose blueprint it is, 0 or 1.
     spread: `[N, H]` standard deviation of `value`; None if it is exact.
     origin: `[3]` mark of the tree's game; None if that is not known.
@@ -373,8 +372,8 @@ def refine(
   """Improves the searcher's part of a blueprint by solving every subgame at a cut anew.
 
   Every subgame is solved by itself, so the result is the policy of an agent that re-solves the one
-  that it reaches (thesis, section 5.1). With a gadget the searcher's worst case gets no worse, up to the
-  accuracy of the solver: `best_response_values(tree, refined)[1 - searcher]` measures it.
+  that it reaches (thesis, section 5.1). With a gadget the searcher's worst case gets no worse, up
+  to the accuracy of the solver: `best_response_values(tree, refined)[1 - searcher]` measures it.
 
   Args:
     game: the rules.

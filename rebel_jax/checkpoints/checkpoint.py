@@ -97,7 +97,7 @@ def checkpoints_of(output_dir: str | Path) -> list[Path]:
 
 
 def is_unfinished(path: Path) -> bool:
-  """Says whether a folder is what is left of a checkpoint that a kill cut short."""
+  """Says whether a folder is an unfinished checkpoint, left by a killed process."""
   return path.name == PRUNED or bool(re.fullmatch(r"[0-9]{8,}\.orbax-checkpoint-tmp.*", path.name))
 
 
@@ -248,7 +248,7 @@ def load(name: str | Path) -> Policy:
 
 
 def checked_numbers(policy: Policy) -> Policy:
-  """Returns a policy whose parameters are finite; with others searches play uniformly."""
+  """Returns the policy, whose parameters must be finite: with NaN searches play uniformly."""
   if all(np.isfinite(x).all() for x in jax.tree.leaves(policy.params)):
     return policy
   raise ConfigError(

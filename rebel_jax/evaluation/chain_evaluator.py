@@ -39,9 +39,9 @@ from solvers.xla import work_on_trees
 # Public histories of a game, or states where all see everything, of which all are written out.
 _MOST_HISTORIES = 50_000
 _MOST_STATES = 20_000
-# Games from each seat that a seed plays where they are too many.
+# Games from each seat that the agent of a seed plays where histories are too many.
 _GAMES = 32
-# Figures of several seeds.
+# Statistics over several seeds.
 _ENDS: dict[str, Callable] = {"mean": lambda x: sum(x) / len(x), "min": min, "max": max}
 
 Progress = Callable[[int, int], None]
@@ -70,7 +70,7 @@ class ChainEvaluator(Measures):
 
   @functools.cached_property
   def whole(self) -> Any:
-    """All public histories, or what all states are worth; None where they are too many."""
+    """All public histories, or minimax values of all states; None where they are too many."""
     game, tree = self.ground.rules, getattr(self.ground, "tree", None)
     try:
       if game.num_infostates == 1 and tree is None:
