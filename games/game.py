@@ -265,7 +265,7 @@ class Game(abc.ABC):
     return None
 
   def held_after(self, states: Rows, actions: Rows, hands: Rows) -> Rows:
-    """Returns the first infostates `[n, P]` that come of `hands`, of players who did not move."""
+    """Returns the infostates `[n, P]` that `hands` become, of players who did not move."""
     parents: Any = self.infostate_parents(states, actions)
     if parents is None:
       return hands

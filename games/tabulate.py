@@ -52,7 +52,7 @@ def check_tree_of(game: Game, tree: PublicTree) -> None:
 
 
 def check_same_game(name: str, mark: Any, tree: PublicTree, *, first: int = 0) -> None:
-  """Refuses what was made of a tree of another mark `[3]`; parts from `first` on count."""
+  """Refuses data made from a tree of another mark `[3]`; parts from `first` on are compared."""
   if mark is None or tree.origin is None:
     return
   different = np.flatnonzero(np.asarray(mark) != np.asarray(tree.origin))
@@ -61,7 +61,7 @@ def check_same_game(name: str, mark: Any, tree: PublicTree, *, first: int = 0) -
 
 
 def _different_rules(game: Game, tree: PublicTree) -> str | None:
-  """Returns a difference of a tree to the rules at its own nodes, or None; stacks are one batch."""
+  """Returns how a tree differs from the rules at its nodes, or None; a stack is one batch."""
   n = tree.num_nodes
   state = np.asarray(tree.state).reshape(-1, n, tree.state.shape[-1])
   columns = tree.kind, tree.parent, tree.action
@@ -274,8 +274,8 @@ class Tabulated(Listed):
   """A game made by `games.tabulate`: the same moves, infostates and payoffs, other public states.
 
   A public state is its number `[1]`, 0 at the start. Methods of states are gathers, so that JAX
-  runs them whatever the rules are written in. It is static where programs take rules as they are,
-  and a pytree of its tables where they are given to a program.
+  runs them whatever the rules are written in. It can be a static argument of a program, or, as a
+  pytree of its tables, a traced one.
 
   Attributes:
     game: the rules.

@@ -33,7 +33,7 @@ FORMAT = 8
 # Where checkpoints are moved that are no longer kept, whole and at once: deleted in place, a folder
 # would be half a checkpoint for a while, and for good after a kill.
 PRUNED = ".pruned"
-# Of a checkpoint's description, what is read of it, and as what.
+# Fields of a checkpoint's description that are read, and their types.
 _ABOUT: dict[str, Any] = {
   **dict.fromkeys(("step", "examples", "metrics_bytes", "metrics_checksum", "num_devices"), int),
   **dict.fromkeys(("config", "row", "chunk", "environment", "checksums"), dict),

@@ -222,7 +222,7 @@ KINDS = (ReBeLSearch, GrowingSearch, PerfectSearch, DeepCFR)
 
 
 def check_kind(name: str, search: Search, preset: str) -> None:
-  """Checks that a setting is none that only searches of another kind have."""
+  """Checks that a setting does not belong to other kinds of search alone."""
   kinds = [kind.kind for kind in KINDS if name in kind.__dataclass_fields__]
   if kinds and name not in vars(search):
     raise ConfigError(

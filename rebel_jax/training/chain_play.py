@@ -97,7 +97,7 @@ class ChainPlay:
     return self.num_solvers + (self.num_lanes * self.most_moves if self.td1_share else 0)
 
   def work(self, table: Ground) -> Work:
-    """Returns trees: the older emitters compile a search in two thirds of the time."""
+    """Returns `Work.TREES`, as which a search compiles in two thirds of the time."""
     return Work.TREES
 
   def init(self, table: Ground, key: jax.Array) -> ChainLanes:
@@ -132,7 +132,7 @@ class ChainPlay:
       jax.tree.map(lambda x, s=s: x[s], found)
       for s in (slice(self.num_lanes), slice(self.num_lanes, None))
     )
-    # Where all that follow are ends, nothing is asked.
+    # A search asks nothing if only ends of the game follow its root.
     there, shares = found.asked.total > 0, (self.query_share, self.recursive_share)
     chosen = replays.choose(ask_key, there, active, shares)
     noted = Question(found.asked.here, found.asked.beliefs)

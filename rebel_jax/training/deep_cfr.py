@@ -123,7 +123,7 @@ class Traversals:
     return ()
 
   def work(self, table: Decisions) -> Work:
-    """Returns networks: their learning takes nearly all of a step."""
+    """Returns `Work.NETWORKS`: their learning takes nearly all of a step."""
     return Work.NETWORKS
 
   def traverse(self, *arguments: Any) -> RangeVisits:

@@ -165,7 +165,7 @@ def simulate(
   numbers: jax.Array,
   search: GTCFR,
 ) -> tuple[Growth, jax.Array]:
-  """Walks from `start` to the first state that is not in the tree, and adds that."""
+  """Walks from `start` to a leaf or a move without a child, and adds the states below."""
   # Half of the moves are PUCT's, half follow the policy. A leaf of chance's gets all children,
   # one of a player's the `search.children` likeliest; a move without a child gets that child.
   store: Store = growth.store

@@ -30,8 +30,8 @@ class GTCFR:
     per_update: simulations for each update of both players.
     updates: how many without simulations; else they are counted from the two above.
     whole: whether the tree below the root is all there from the start.
-    children: how many moves of a player a leaf gets when it is added, those of the highest prior;
-      None for all. Chance's are added together.
+    children: how many children a leaf of a player's gets when it is expanded, those of the highest
+      prior; None for all. A leaf of chance's gets all.
     puct: how much PUCT explores.
     selection: which policy the moves follow that PUCT does not choose, `"current"` or `"average"`.
     mix: share of `ContinualResolve`'s followers, where there are alternatives.

@@ -91,8 +91,8 @@ class Problem:
     nature: for each player, for each level of nodes `[n or 1, H]`: root belief times public chance.
     root_mass: `[P, H]` the opponent's mass at the root that is compatible with an infostate.
     exists: for each level `[n, 1]`, 0 for nodes that are not there, or None if all are.
-    floor: what players are held to, or None where they are free.
-    alternatives: what gadgets weigh the root's values against, or None.
+    floor: bounds on players' policies, or None.
+    alternatives: alternative payoffs that gadgets compare with the root's values, or None.
   """
 
   tree: Any
