@@ -99,7 +99,7 @@ class NodeInfo(NamedTuple):
 
 
 def node_info(game: Game, tree: PublicTree) -> NodeInfo:
-  """Returns the `NodeInfo` of `tree`, which is not stacked, by the rules of `game`, its own."""
+  """Returns the rules' answers at all nodes of `tree`, one tree of `game`; see `NodeInfo`."""
   check_tree_of(game, tree)
   check_is_tree(tree, one=True)
   kind = np.asarray(tree.kind)

@@ -47,7 +47,7 @@ class BeliefSearch:
   tree: PublicTree  # the subgame in its common shape, arrays of numpy
   successor: np.ndarray  # `[L, ...]` the root that each leaf is
   policy: np.ndarray  # `[n, H]` of a random iteration, both players'
-  leaf_beliefs: np.ndarray  # `[L, P, H]`; under the average until then by CFR-AVG (appendix I)
+  leaf_beliefs: np.ndarray  # `[L, P, H]`; by CFR-AVG under the average so far (ReBeL, appendix I)
 
 
 class Searcher:

@@ -93,7 +93,7 @@ class ReBeLSearch(SearchKind):
   solves_per_lane: ClassVar[float] = 1.0  # subgames in a step
 
   def describe(self, number: int | None) -> tuple[str, str]:
-    """Returns the roots of searches, of which there are so many, and their length, in words."""
+    """Returns the roots of searches, `number` of them, and their length, in words."""
     later = f", {self.late_iterations} at the end" if self.late_iterations else ""
     subgames = "subgames" if number is None else f"{number} subgames"
     return f"{subgames} of depth {self.depth}", f"{self.iterations} iterations a search{later}"
@@ -152,7 +152,7 @@ class GrowingSearch(SearchKind):
     return self.questions_per_lane + getattr(self, "td1_share", 0.0)
 
   def describe(self, number: int | None) -> tuple[str, str]:
-    """Returns the roots of searches, of which there are so many, and their length, in words."""
+    """Returns the roots of searches, `number` of them, and their length, in words."""
     roots = f"searches from {number} decisions" if number else "searches that make their trees"
     return roots, f"{self.simulations} simulations a search"
 
@@ -209,7 +209,7 @@ class DeepCFR(SearchKind):
   solves_per_lane: ClassVar[float] = 1.0
 
   def describe(self, number: int | None) -> tuple[str, str]:
-    """Returns the decisions, of which there are so many, and the kind of traversal, in words."""
+    """Returns the decisions, `number` of them, and the kind of traversal, in words."""
     return (
       "rules that are walked" if number is None else f"{number} public decisions",
       "external sampling",

@@ -81,7 +81,7 @@ class ChainEvaluator(Measures):
       return None
 
   def measured(self, params: Any, seed: int, final: bool, show: Show) -> Iterator[Measurement]:
-    """Measures as many seeds as playthroughs: mean, least and most of each measure."""
+    """Yields mean, least and most of each measure over as many seeds as playthroughs."""
     growing, search = self._config.growing, self.search
     number = growing.final_playthroughs if final else growing.eval_playthroughs
     about = {"simulations": search.simulations, "per_update": search.per_update}
@@ -106,8 +106,8 @@ class ChainEvaluator(Measures):
     """Returns one measurement for each seed's agent."""
     # `exploitability` where all public histories can be written out: an agent of one seed has one
     # policy, by a search at every decision from the end of the same player's last one. With perfect
-    # information, where it makes its likeliest moves, also `not_lost`: how likely a game against
-    # exact play, each of whose best moves is as likely, is not lost, over both seats. Elsewhere
+    # information, where it makes its likeliest moves, also `not_lost`: the probability not to lose
+    # to exact play, which draws one of its best moves uniformly, over both seats. Elsewhere
     # `score`: its mean payoff, as many games from either seat, against the same search without a
     # network; with perfect information after a random first move.
     game = self.ground.rules

@@ -306,14 +306,14 @@ def sample_playthroughs(
     start: from `no_playthroughs` or an earlier call with the same agent, parameters and iterations;
       what follows does not depend on where calls began or ended, if none but the last ended within
       a batch.
-    jitter: key of a trajectory of the first search, below which not every playthrough is searched
-      for (`thinned`); None for the trajectory of unmoved beliefs, and all searches.
+    jitter: key that moves the first search's beliefs by rounding, for another trajectory, below
+      which searches are `thinned`; None for neither.
     num_playthroughs: in all, those of `start` included.
     agent, params, num_iterations, unsafe, progress: see `searching_policy`; progress counts from
       `start`.
 
   Yields:
-    What has been sampled after each batch, at least once.
+    The sums after each batch, at least once.
 
   Raises:
     ValueError: a number is out of range.
