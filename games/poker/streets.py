@@ -103,9 +103,9 @@ class Streets:
   """The subgames of hold'em as templates, and what fills them; methods run on JAX's arrays.
 
   Rounds of one shape share a template, such as flop and turn; so do deals of as many cards. The
-  first is that of the first round alone, in which hands start. All-in hands have templates with all
-  deals that are left: the next as others have it, and where flops are drawn one card after each of
-  its outcomes. Boards that are too many go from deal to deal instead.
+  first is that of the first round alone, in which hands start. All-in hands have templates of all
+  remaining deals: the next one as in other templates and, where flops are drawn, one drawn card for
+  each later one. Where these make too many boards, hands go on from deal to deal instead.
   """
 
   def __init__(self, game: Any):

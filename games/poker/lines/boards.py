@@ -181,7 +181,7 @@ class Alike(NamedTuple):
 
 
 def find_alike(game: Holdem, beliefs: np.ndarray) -> Alike:
-  """Returns the cards and hands of a spot that are alike: suits, or cards where they leave less."""
+  """Returns the alike cards and hands of a spot: by suits, or by cards where that leaves fewer."""
   suits = suit_permutations(game, beliefs)
   moved = moved_hands(game, suits)
   group = card_groups(game)

@@ -67,10 +67,10 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
 def round_up(
   lines: Lines, to: Callable[[int], int] | None = None, *, shape: Shape | None = None
 ) -> tuple[Lines, list[np.ndarray]]:
-  """Pads hands and boards with some of no reach; a few per cent more columns.
+  """Pads lines with hands and boards of reach zero, by a few per cent of the columns.
 
-  Of a river, which takes longer to compile than to solve, more, so that boards of a spot compile
-  three or so programs.
+  Rivers, which take longer to compile than to solve, are padded more, so that the boards of a spot
+  share about three programs.
 
   Args:
     lines: from `make_lines`.
