@@ -160,14 +160,14 @@ def lock(
     frequencies: of moves, by action: exactly, or at least and at most. Moves that are not named
       share the rest as the player likes.
     infostates: which hands this holds for; None for all.
-    also: what players are held to elsewhere.
+    also: an earlier lock, of other decisions.
 
   Returns:
-    What to give `solve`, `best_response` and `exploitability` as `locked`.
+    The argument `locked` of `solve`, `best_response` and `exploitability`.
 
   Raises:
-    ValueError: no player moves there, a move is not there, frequencies cannot be kept together, or
-      a move has a greatest frequency that more than one other move would have to keep.
+    ValueError: no player moves there, a move is not legal there, frequencies cannot sum to one, or
+      a move has an upper bound while several others share the rest.
   """
   validation.check_unstacked(tree)
   node = Placer(tree).follow(history)
@@ -186,7 +186,7 @@ def lock(
 
 
 def frequency_bounds(actions: list[int], frequencies: Mapping[int, float | tuple[float, float]]):
-  """Returns the least frequency of each move, what is free, and which moves that may go to."""
+  """Returns each move's least frequency, the free rest, and which moves may take it."""
   least, most = np.zeros(len(actions)), np.ones(len(actions))
   for action, wanted in frequencies.items():
     if action not in actions:
@@ -386,7 +386,7 @@ def refine(
     gadget: such as `Maxmargin(searcher)`. None for unsafe search, which trusts both players'
       posterior beliefs under the blueprint.
     gifts: see `BlueprintValues.alternatives`; 1 makes Resolve and Maxmargin their Reach forms.
-    known: what the opponent is promised, if other than `blueprint_values` says: estimates of its
+    known: the opponent's alternatives, if others than those of `blueprint_values`: estimates of its
       equilibrium values (thesis, section 5.1.4), or a spread.
     algorithm: of the CFR family; None for CFR+.
     num_iterations: of each solve, one player's update is one.

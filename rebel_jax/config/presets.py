@@ -59,7 +59,7 @@ _GROWING: dict[str, Any] = MUON | {
 }
 
 # Where infostates are hidden: updates in turn, and a gadget that trusts earlier searches by half,
-# leave a third less to exploit on Leduc poker than the paper's (docs/results/growing.md).
+# leave a third less to exploit on Leduc poker than PoG's own (docs/results/growing.md).
 _HIDDEN = GrowingSearch(alternating=True, mix=0.5, query_share=0.8)
 
 _PERFECT: dict[str, Any] = {"search": PerfectSearch(final_playthroughs=8), "batch_size": 512}
@@ -483,7 +483,7 @@ ACCELERATOR_LANES: dict[str, int] = {
   "turn_endgame_holdem_paper": 2_048,
 }
 
-# Exploitability of ReBeL with CFR-D in Table 2 of the paper, by dice and faces of Liar's Dice.
+# Exploitability of ReBeL with CFR-D by its paper (Table 2), by dice and faces of Liar's Dice.
 PAPER_EXPLOITABILITY = {(1, 4): 0.017, (1, 5): 0.015, (1, 6): 0.024, (2, 3): 0.017}
 
 
@@ -512,7 +512,7 @@ def on_this_device(config: Config) -> Config:
 
 
 def paper_exploitability(config: Config) -> float | None:
-  """Returns the paper's number for the game, if it has one (Table 2, CFR-D)."""
+  """Returns the exploitability in ReBeL's Table 2 (CFR-D); None for games that it lacks."""
   game = config.make_game()
   if not isinstance(game, LiarsDice):
     return None
