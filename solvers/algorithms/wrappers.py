@@ -235,7 +235,7 @@ class GadgetState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class WithGadget(Holder):
-  """CFR on a subgame that the opponent enters by a gadget (thesis, sections 5.1.2 and 5.1.10)."""
+  """CFR on a subgame that the opponent enters by a gadget (thesis, sections 5.1.2 to 5.1.10)."""
 
   # The searcher's average policy is the result. The opponent's average weighs its reach as if it
   # always entered, and its root values are mean values of entering. The searcher's root values
