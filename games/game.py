@@ -80,7 +80,7 @@ def _check_given(game: Any, given: Mapping[str, Any]) -> None:
 
 
 def _in_sentences(rule: Callable[..., Any]) -> Callable[..., Any]:
-  """Makes a rule refuse in one sentence what play never comes to."""
+  """Makes a rule refuse, in one sentence, arguments that play never comes to."""
   parameters = inspect.signature(rule).parameters
   names, optional = list(parameters)[1:], [x for x in parameters if parameters[x].default is None]
 
@@ -104,7 +104,7 @@ def _in_sentences(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_checks(cls: T) -> T:
-  """Makes the rules that a class defines refuse what play never comes to."""
+  """Makes the rules that a class defines refuse arguments that play never comes to."""
   for name, rule in list(vars(cls).items()):
     if inspect.isfunction(rule) and not hasattr(rule, "__wrapped__") and name[0] != "_":
       setattr(cls, name, _in_sentences(rule))
@@ -146,12 +146,12 @@ class Game(abc.ABC):
   # as from the weakest to the strongest, in which networks see them: a place then means much the
   # same in all public states.
   orders_infostates: bool = False
-  # Whether infostates change by chance or by the other's moves, which such searches do not follow.
+  # Whether infostates change by chance or by the other's moves, which searches by rules refuse.
   renumbers: bool = False
 
   @functools.cached_property
   def num_player_actions(self) -> int:
-    """What players' actions are below, for a policy network: A where chance has none after them."""
+    """Number above all players' actions, for a policy network; by default A."""
     return self.num_actions
 
   @property
@@ -166,7 +166,7 @@ class Game(abc.ABC):
 
   @property
   def num_held(self) -> tuple[int, int]:
-    """What each player's infostates are below."""
+    """Number above each player's infostates."""
     return self.num_infostates, self.num_infostates
 
   @functools.cached_property
@@ -181,7 +181,7 @@ class Game(abc.ABC):
 
   @functools.cached_property
   def max_moves(self) -> int:
-    """Public actions, chance outcomes included, in the longest game; by default all are made."""
+    """Public actions, chance outcomes included, in the longest game; by default by a walk of it."""
     return sum(1 for _ in walk(self, self.initial_state(), merge="level")) - 1
 
   @property
@@ -265,7 +265,7 @@ class Game(abc.ABC):
     return None
 
   def held_after(self, states: Rows, actions: Rows, hands: Rows) -> Rows:
-    """Returns the first infostates `[n, P]` that come of `hands`, of players who did not move."""
+    """Returns the infostates `[n, P]` that `hands` become, of players who did not move."""
     parents: Any = self.infostate_parents(states, actions)
     if parents is None:
       return hands
@@ -449,7 +449,7 @@ class Game(abc.ABC):
     return self.action_name(action)
 
   def situation(self, history: Sequence[int]) -> str:
-    """Returns a readable description of the state after `history`; empty if actions suffice."""
+    """Returns a readable description of the state after `history`; empty if none is needed."""
     return ""
 
   def infostate_name(self, player: int, infostate: int) -> str:
@@ -463,15 +463,15 @@ class Game(abc.ABC):
   # Shared by all games.
 
   def vary(self, **how: Any) -> "Game":
-    """Returns the game with something new in every play of it, as `how` names it.
+    """Returns the game whose parameters, those that `how` names, are drawn anew for every play.
 
     Raises:
-      ValueError: the game knows of nothing that may be new, or a value is not allowed.
+      ValueError: the game has no parameters that may vary, or a value is not allowed.
     """
     raise ValueError(f"vary={', '.join(how)} is not allowed: {self.name} is always the same")
 
   def forgetful(self) -> "Game":
-    """Returns the game with infostates of one future as one, where it can say so; else itself."""
+    """Returns the game with infostates of equal futures merged, if it defines that; else itself."""
     return self
 
   @property

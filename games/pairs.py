@@ -57,7 +57,7 @@ def compatible_mass(reach: Any, held: Any = None) -> Any:
     return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach
 
 
-_ROUNDING = 1e-12  # what sums that cancel leave of nothing
+_ROUNDING = 1e-12  # errors of sums that cancel to zero
 # How many units in the last place a sum over hands may be off that ought to be zero.
 _CANCELLED = 16.0
 
@@ -200,7 +200,7 @@ class HoleCards(_Shared):
 
   def root_mass(self, pair_index, beliefs):
     mass = self.mass(pair_index, beliefs[::-1], 0)
-    # What sums that cancel leave of nothing is rounding, and values are divided by it.
+    # Sums that cancel leave rounding errors, by which values would be divided.
     rounding = _CANCELLED * xp.finfo(mass.dtype).eps * beliefs[::-1].sum(axis=-1, keepdims=True)
     return xp.where(mass > rounding, mass, 0.0)
 

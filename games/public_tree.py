@@ -46,7 +46,7 @@ class Level:
     parent_actor: 0, 1 or `CHANCE` if every node here was reached by that actor's move,
       None if that differs between nodes or between stacked trees.
     movers: every actor by whose move a node here was reached; empty if that is not known.
-    changed: for each player the nodes here, `(start, stop)`, among which all are where its
+    changed: for each player a range `(start, stop)` of nodes here that holds all where its
       infostates are not numbered as at the parent; None if that is not known.
     payoff_runs: `(table, start, stop)` for each run of this level's terminal nodes, counted
       from the first of them, that share a payoff table; None if there are many, or if they

@@ -1,4 +1,4 @@
-"""Marks that tie trees to games, and games in tables, which searches on a device read rules by.
+"""Marks that tie trees to games, and games whose rules a device reads from tables.
 
 Tables are of every node of a tree, or of every state of rules that only numpy can run.
 """
@@ -52,7 +52,7 @@ def check_tree_of(game: Game, tree: PublicTree) -> None:
 
 
 def check_same_game(name: str, mark: Any, tree: PublicTree, *, first: int = 0) -> None:
-  """Refuses what was made of a tree of another mark `[3]`; parts from `first` on count."""
+  """Refuses data made from a tree of another mark `[3]`; parts from `first` on are compared."""
   if mark is None or tree.origin is None:
     return
   different = np.flatnonzero(np.asarray(mark) != np.asarray(tree.origin))
@@ -61,7 +61,7 @@ def check_same_game(name: str, mark: Any, tree: PublicTree, *, first: int = 0) -
 
 
 def _different_rules(game: Game, tree: PublicTree) -> str | None:
-  """Returns a difference of a tree to the rules at its own nodes, or None; stacks are one batch."""
+  """Returns how a tree differs from the rules at its nodes, or None; a stack is one batch."""
   n = tree.num_nodes
   state = np.asarray(tree.state).reshape(-1, n, tree.state.shape[-1])
   columns = tree.kind, tree.parent, tree.action
@@ -99,7 +99,7 @@ class NodeInfo(NamedTuple):
 
 
 def node_info(game: Game, tree: PublicTree) -> NodeInfo:
-  """Returns the `NodeInfo` of `tree`, which is not stacked, by the rules of `game`, its own."""
+  """Returns the rules' answers at all nodes of `tree`, one tree of `game`; see `NodeInfo`."""
   check_tree_of(game, tree)
   check_is_tree(tree, one=True)
   kind = np.asarray(tree.kind)
@@ -228,9 +228,9 @@ def tabulate(
 
   Args:
     game: rules for numpy's arrays.
-    tree: its whole tree, whose nodes are then the public states, and whose float type that of the
-      tables; None for public states that are one wherever they are equal.
-    max_states: without a tree, how many public states are too many.
+    tree: its whole tree, whose nodes then are the public states and whose float type the tables
+      have; None to number public states that differ.
+    max_states: without a tree, the most public states that the game may have.
 
   Raises:
     TypeError: `game` or `tree` is something else.
@@ -274,8 +274,8 @@ class Tabulated(Listed):
   """A game made by `games.tabulate`: the same moves, infostates and payoffs, other public states.
 
   A public state is its number `[1]`, 0 at the start. Methods of states are gathers, so that JAX
-  runs them whatever the rules are written in. It is static where programs take rules as they are,
-  and a pytree of its tables where they are given to a program.
+  runs them whatever the rules are written in. It can be a static argument of a program, or, as a
+  pytree of its tables, a traced one.
 
   Attributes:
     game: the rules.

@@ -44,7 +44,7 @@ class Options(flags.SearchOptions):
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
     mix: How far the opponent may change its range when they search again; None for the run's.
-    at_once: Update both players at once in such searches, as in the paper, if the run's take turns.
+    at_once: Update both players at once in such searches, as in PoG, if the run's take turns.
     seeds: Agents of different seeds that search so; their exploitabilities are exact, so there are
       no playthroughs.
     ladder: Play also a player who always folds to bets, and one who searches as the agent does with

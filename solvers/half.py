@@ -10,19 +10,19 @@ import numpy as np
 class Half(NamedTuple):
   """Rows of numbers in 16 bits."""
 
-  # A number loses at most 2**-11 of itself, and what is less than 2**-14 of the row's largest at
-  # most 2**-24 of that one. Zeros are kept, and so are whole numbers up to 2,048.
+  # A number is off by at most 2**-11 of itself or, below 2**-14 of the row's largest, by at most
+  # 2**-24 of that largest. Zeros are exact, and so are whole numbers up to 2,048.
   numbers: jax.Array  # `[..., n]` float16, less than one in size
   scale: jax.Array  # `[...]` powers of two, of the rows' type
 
 
 def half_zeros(shape: tuple[int, ...], dtype: Any) -> Half:
-  """Returns zeros `shape` that were of `dtype`."""
+  """Returns zeros of `shape` in 16 bits, of rows of `dtype`."""
   return Half(jnp.zeros(shape, jnp.float16), jnp.ones(shape[:-1], dtype))
 
 
 def to_half(rows: Any) -> Half:
-  """Returns `rows` `[..., n]` in 16 bits; of NumPy's without a program or a copy in their type."""
+  """Returns `rows` `[..., n]` in 16 bits; NumPy's stay on the host, not copied in their type."""
   xp: Any = np if isinstance(rows, np.ndarray) else jnp
   largest = jnp.abs(rows).max(-1) if xp is jnp else np.maximum(rows.max(-1), -rows.min(-1))
   _, exponent = xp.frexp(largest)

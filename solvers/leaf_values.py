@@ -73,7 +73,7 @@ class TracedLeafValues:
 def shared_by_program(
   leaf_values: LeafValues, params: Any, tree: PublicTree, two_beliefs: bool
 ) -> LeafValues:
-  """Returns a leaf function that equals those of the same program, where this one equals itself."""
+  """Returns a leaf function that equals others of its program; itself if it defines equality."""
   extras = ("encode", "before_loop", "solves_trees")
   if type(leaf_values).__eq__ is not object.__eq__ or any(hasattr(leaf_values, x) for x in extras):
     return leaf_values
@@ -95,7 +95,7 @@ def _shared(leaf_values, structure, types, dtype, sizes, two_beliefs) -> LeafVal
 
   traced = [jax.jit(answer, static_argnums=4).trace(*query, player) for player in (0, 1)]
   if any(len(x.jaxpr.in_avals) != len(jax.tree.leaves(query)) for x in traced):
-    return leaf_values  # more are tracers closed over
+    return leaf_values  # the others are tracers that it closes over
   digests = tuple(_digest(x.jaxpr) for x in traced)
   if None in digests or any(isinstance(x.out_info, tuple | list | dict) for x in traced):
     return leaf_values

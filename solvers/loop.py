@@ -22,7 +22,7 @@ Observe = Callable[[jax.Array, Problem, Any, Any], Any]
 
 
 FIRST = 32  # iterations before the first look; later ones are a quarter of those done
-_SECONDS = 3.0  # between two moments at which signals are seen, if iterations are as quick
+_SECONDS = 3.0  # between two calls, after which signals are handled, if iterations are that quick
 
 
 class Run(NamedTuple):
@@ -35,7 +35,7 @@ class Run(NamedTuple):
 def update_both(
   problem: Any, algorithm: Algorithm, state: Any, answer: Callable[[Any, int], jax.Array | None]
 ) -> tuple[Any, tuple[Sweep, Sweep]]:
-  """Updates player 0 and player 1: in turn if the algorithm alternates, else each as if first."""
+  """Updates both players: in turn if the algorithm alternates, else both from the same state."""
   if algorithm.alternating:
     state, first = algorithm.update(problem, state, answer(state, 0), 0)
     state, second = algorithm.update(problem, state, answer(state, 1), 1)
@@ -112,8 +112,8 @@ def until(
   run: Callable[[int], Any], target, most: int, progress, size: int = 0, done: int = 0
 ) -> Any:
   """Calls `run` for a few seconds at a time until its solution is within the target at a look."""
-  # Iterations are counted from `done` on. Where tables are of a `size` in bytes that makes
-  # iterations slow, the first two say how slow.
+  # Iterations are counted from `done` on. Tables of a large `size` in bytes make iterations slow:
+  # then the first call is of two, which are timed.
   least = FIRST if size < 2**25 else 2
   look, gap, piece = done, float("inf"), least
   while done < most and not (done == look and gap <= (target or 0)):

@@ -43,7 +43,7 @@ def cache_folder() -> Path | None:
 
 
 def target(source: Path, symbol: str) -> str | None:
-  """Returns the name under which XLA calls `symbol` of a C++ file; None, said once, without it."""
+  """Returns XLA's name for `symbol` of a C++ file; None, after a warning, if not compiled."""
   with _LOCK:  # XLA takes a name once
     return _target(source, symbol)
 

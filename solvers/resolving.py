@@ -67,7 +67,7 @@ class Placer:
     """Returns the node of the whole tree that actions from its root lead to.
 
     Raises:
-      ValueError: one is not there.
+      ValueError: an action leads to no node of the tree.
     """
     node = 0
     for action in history:
@@ -151,8 +151,8 @@ def lock(
 ) -> Lock:
   """Holds the player who moves after `history` to frequencies of its moves.
 
-  A greatest frequency is refused where several other moves would share the rest: the policies that
-  it allows are not a least policy plus a share of any, which is all that a regret rule can match.
+  An upper bound is refused where several other moves could take the rest: a regret rule matches
+  policies of one form alone, a least part plus a free distribution over moves.
 
   Args:
     tree: one tree, without hidden moves.
@@ -160,14 +160,14 @@ def lock(
     frequencies: of moves, by action: exactly, or at least and at most. Moves that are not named
       share the rest as the player likes.
     infostates: which hands this holds for; None for all.
-    also: what players are held to elsewhere.
+    also: an earlier lock, of other decisions.
 
   Returns:
-    What to give `solve`, `best_response` and `exploitability` as `locked`.
+    The argument `locked` of `solve`, `best_response` and `exploitability`.
 
   Raises:
-    ValueError: no player moves there, a move is not there, frequencies cannot be kept together, or
-      a move has a greatest frequency that more than one other move would have to keep.
+    ValueError: no player moves there, a move is not legal there, frequencies cannot sum to one, or
+      a move has an upper bound while several others share the rest.
   """
   validation.check_unstacked(tree)
   node = Placer(tree).follow(history)
@@ -186,7 +186,7 @@ def lock(
 
 
 def frequency_bounds(actions: list[int], frequencies: Mapping[int, float | tuple[float, float]]):
-  """Returns the least frequency of each move, what is free, and which moves that may go to."""
+  """Returns each move's least frequency, the free rest, and which moves may take it."""
   least, most = np.zeros(len(actions)), np.ones(len(actions))
   for action, wanted in frequencies.items():
     if action not in actions:
@@ -215,14 +215,13 @@ _NOTHING = -1e30  # a value below any other; infinity times zero would not be a 
 
 
 class BlueprintValues(NamedTuple):
-  """What the searcher's blueprint leaves its opponent at every node; see `blueprint_values`.
+  """The opponent's values against a blueprint at every node; see `blueprint_values`.
 
   Attributes:
     value: `[N, H]` the opponent's best-response value, per unit of the searcher's compatible mass.
       Zero without any, and where the game is over.
-    gift: `[N, H]` what the opponent gave away on the way, in the same unit.
-    beliefs: `[N, P, H]` to re-solve from: the searcher's posterior, and what nature alone made
-      likely of the opponent.
+    gift: `[N, H]` the sum of its gifts on the path there, in the same unit (thesis, 5.1.3).
+    beliefs: `[N, P, H]` to re-solve from: the searcher's posterior, the opponent's by chance alone.
     searcher: whose blueprint it is, 0 or 1.
     spread: `[N, H]` standard deviation of `value`; None if it is exact.
     origin: `[3]` mark of the tree's game; None if that is not known.
@@ -239,8 +238,8 @@ class BlueprintValues(NamedTuple):
   def alternatives(self, nodes: int | np.ndarray, *, gifts: Finite = 0.0) -> Alternatives:
     """Returns the opponent's alternative payoffs at `nodes`: `[H]`, or `[B, H]` for several.
 
-    `gifts` scales the gifts that are added (Reach): 0 for none; with 1, the sum over all subgames
-    below a gift stays within it (thesis, equation 5.2), and above that nothing is guaranteed.
+    `gifts` scales the gifts that are added (Reach; thesis, equation 5.2): 0 for none. Safety is
+    guaranteed up to 1 and not beyond (section 5.1.11).
 
     Raises:
       TypeError: `nodes` is of another kind.
@@ -262,7 +261,7 @@ def blueprint_values(
   searcher: validation.Player,
   beliefs: Array | None = None,
 ) -> BlueprintValues:
-  """Computes what safe subgame solving must know about the searcher's part of `policy`.
+  """Computes the opponent's values against the searcher's part of `policy`, for safe re-solving.
 
   Args:
     game, tree: the rules, and their whole tree.
@@ -372,9 +371,9 @@ def refine(
 ) -> np.ndarray:
   """Improves the searcher's part of a blueprint by solving every subgame at a cut anew.
 
-  Every subgame is solved by itself, so the result is the policy of play that searches where it gets
-  to (thesis, section 5.1). With a gadget the searcher's worst case gets no worse, up to the
-  accuracy of the solver: `best_response_values(tree, refined)[1 - searcher]` measures it.
+  Every subgame is solved by itself, so the result is the policy of an agent that re-solves the one
+  that it reaches (thesis, section 5.1). With a gadget the searcher's worst case gets no worse, up
+  to the accuracy of the solver: `best_response_values(tree, refined)[1 - searcher]` measures it.
 
   Args:
     game: the rules.
@@ -387,7 +386,7 @@ def refine(
     gadget: such as `Maxmargin(searcher)`. None for unsafe search, which trusts both players'
       posterior beliefs under the blueprint.
     gifts: see `BlueprintValues.alternatives`; 1 makes Resolve and Maxmargin their Reach forms.
-    known: what the opponent is promised, if other than `blueprint_values` says: estimates of its
+    known: the opponent's alternatives, if others than those of `blueprint_values`: estimates of its
       equilibrium values (thesis, section 5.1.4), or a spread.
     algorithm: of the CFR family; None for CFR+.
     num_iterations: of each solve, one player's update is one.

@@ -46,8 +46,8 @@ class Solution(NamedTuple):
     current_policy: `[N, H]` the policy of the last iteration; None for lines.
     exploitability: of the average policy, in the game's units; None for a tree without a target.
     iterations: one player's updates each; None without a target.
-    sums: with a target, of lines by CFR whose rule has one number for each move: by level those of
-      regrets, and of policies, with which `solve` goes on; of the last of several rounds as `Half`.
+    sums: of lines, with a target, by CFR whose rule keeps one number a move: sums of regrets and of
+      policies by level, from which `solve` can go on; on the last of several rounds as `Half`.
   """
 
   average_policy: Any  # [N, H]

@@ -51,8 +51,8 @@ class BoardsState(NamedTuple):
 class ByBoards:
   """CFR whose tables of the last round are visited a few boards at a time."""
 
-  # It learns what `cfr` does from the same problem in one piece, to rounding. Each device visits
-  # chunks of its own, and what these are worth to the rounds before is gathered once an update.
+  # It computes what `cfr` does on the problem in one piece, to rounding. Each device visits its own
+  # chunks, whose values for the rounds before are gathered once an update.
   cfr: CFR  # the algorithm, with turns
   tables: Literal["float16"] | None = None  # of the last round's sums: None for the lines' type
 
@@ -169,7 +169,7 @@ class ByBoards:
       averages.append(lax.fori_loop(0, part.num_chunks, visit, state.average[0][number]))
     return state._replace(average=replace_player(state.average, 0, tuple(averages)))
 
-  # What was found.
+  # Results.
 
   def exploitability(self, problem: PartedProblem, state: BoardsState) -> jax.Array:
     """Returns the exploitability of the average policies, in chips."""
@@ -240,7 +240,7 @@ class ByBoards:
 
   def read(self, problem: PartedProblem, average: Any, state: BoardsState) -> Any:
     """Returns the average policy: levels of `top`, and of each player part by part `[K, n, W]`."""
-    # The averages are apart from the rest of the state, so that they give way to the policy.
+    # `average` is an argument of its own, so that the policy may take its memory.
     found: Any = tuple(
       tuple(self._average_part(problem, state, x, number, player) for number, x in enumerate(own))
       for player, own in enumerate(average)

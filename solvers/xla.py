@@ -87,9 +87,9 @@ _quick = False
 class Programs:
   """`jax.jit(function, **arguments)` by kind of work and by structure and shapes of what it takes.
 
-  XLA takes options for a whole program only: inside another `jit`, call that of `Work.PLAIN`, as a
-  call of the whole does. Beyond `MOST_PROGRAMS` the one unused for longest is let go, so that
-  memory is bounded however many shapes come.
+  XLA takes options for a whole program only: inside another `jit`, call that of `Work.PLAIN`, as
+  calling this object does. Beyond `MOST_PROGRAMS` the least recently used program is dropped, so
+  that memory is bounded for any number of shapes.
   """
 
   def __init__(self, function: Callable, **arguments: Any):

@@ -68,7 +68,7 @@ class BetSizes:
       others.
 
   Raises:
-    ValueError: a fraction is not a number from 0.001 to 1000.
+    ValueError: a fraction is not a number from 0.001 to 1000, or a setting is out of range.
   """
 
   fractions: Sizes
@@ -368,11 +368,11 @@ def _grown(highest: np.ndarray, stack: int, dead: int, bets: int) -> np.ndarray:
   return np.floor((grown - dead) / 2 + 0.5).astype(int)
 
 
-# Appendix C.2: half the pot, the pot or all-in first, then three quarters or all-in.
+# ReBeL, appendix C.2: half the pot, the pot or all-in first, then three quarters or all-in.
 TEH = BetSizes((((0.5, 1.0), (0.75,)),))
-# The thesis's experiments on Libratus's endgames, section 3.1: later raises are pot or all-in.
+# Libratus's endgames (thesis, section 3.1.3): as there, but later raises are the pot or all-in.
 LIBRATUS_ENDGAMES = BetSizes((((0.5, 1.0), (1.0,)),))
-# Appendix D has at most eight actions at a decision, of sizes that it does not print: these are
+# ReBeL's appendix D allows eight actions at a decision and does not print the sizes: these are
 # ours, within that number (fold, call, up to five sizes, all-in).
 HUNL = BetSizes((((0.33, 0.5, 0.75, 1.0, 2.0), (0.5, 1.0, 2.0), (1.0,)),), all_in_after=4)
 # As little as makes sense, for CPUs: the pot or all-in.

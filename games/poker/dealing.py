@@ -144,9 +144,9 @@ def place_among(sets: np.ndarray, cards: Rows) -> Rows:
 
 
 def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:
-  """Deals hold'em's next cards, such as hands of `reach` `[B, P, H]` leave: `[B, S]`."""
-  # A pair of hands is drawn first and then cards that neither holds, so that hands and board
-  # together are as often dealt as they ought to be. Meaningless where nothing is to be dealt.
+  """Deals hold'em's next cards, given the players' `reach` `[B, P, H]`: states `[B, S]`."""
+  # A pair of hands is drawn first and then cards that neither holds, so that boards come with their
+  # probability given the reach. Meaningless where nothing is to be dealt.
   hands = jnp.asarray(game.hole_cards)
   tiny = jnp.finfo(reach.dtype).tiny
   board = game.on_board(states)

@@ -12,7 +12,7 @@ from games.poker.holdem import Holdem
 
 Bets = str | Sequence[float] | Sequence[str] | BetSizes
 _RIVER = 5  # cards on the board
-PAPER_BOARD = "3s7hTdKs2c"  # appendix C.2, and a river
+PAPER_BOARD = "3s7hTdKs2c"  # ReBeL, appendix C.2, and a river
 
 
 class _Endgame(Holdem):
@@ -60,7 +60,7 @@ class TurnEndgame(_Endgame):
   leave: 1,128 in the whole deck. `Holdem` says what actions and states are.
 
   Args:
-    board: four cards, or `paper` for those that it measures on.
+    board: four cards, or `paper` for those that the paper measures on.
     pot: chips in the pot, half from each player; an odd one is nobody's (`Betting.dead`), so that
       payoffs are of half chips.
     stack: chips of each player before the hand, those in the pot included; one number, or two.
@@ -141,8 +141,8 @@ class SmallHoldem4Rounds(SmallHoldem):
 class NoLimitHoldem(SmallHoldem):
   """Whole no-limit hold'em between two: four rounds, blinds of 50 and 100 chips.
 
-  Player 0 has the small blind: it acts first before the flop, and last after it. Stacks are those
-  of the annual computer poker competition (appendix C.1). No tree of all of it can be made.
+  Player 0 has the small blind: it acts first before the flop, and last after it. The default stack
+  is standard in research (ReBeL, appendix C.1). No tree of all of it can be made.
 
   Args:
     stack: chips of each player before the hand.

@@ -1,7 +1,7 @@
 """Hold'em's subgames as templates, and the stacks, pots, bets and boards of each new hand.
 
 ReBeL trains hold'em on random stacks and bet sizes, turn endgames on random boards too, and
-measures it at one spot (appendices C.1 and C.2): all of it is in a hand's first public state.
+measures one spot (appendices C.1, C.2 and D): a hand's first public state holds all of these.
 """
 
 import dataclasses
@@ -103,9 +103,9 @@ class Streets:
   """The subgames of hold'em as templates, and what fills them; methods run on JAX's arrays.
 
   Rounds of one shape share a template, such as flop and turn; so do deals of as many cards. The
-  first is that of the first round alone, in which hands start. All-in hands have templates with all
-  deals that are left: the next as others have it, and where flops are drawn one card after each of
-  its outcomes. Boards that are too many go from deal to deal instead.
+  first is that of the first round alone, in which hands start. All-in hands have templates of all
+  remaining deals: the next one as in other templates and, where flops are drawn, one drawn card for
+  each later one. Where these make too many boards, hands go on from deal to deal instead.
   """
 
   def __init__(self, game: Any):

@@ -30,8 +30,8 @@ class Go(Stones):
   was a pass.
 
   Raises:
-    ValueError: `size` is not an integer from 2 to 19, `komi` not finite, or `max_moves` not
-      positive.
+    ValueError: `size` is not an integer from 2 to 19, `komi` more than the board's points, or
+      `max_moves` not positive.
   """
 
   name = "go"

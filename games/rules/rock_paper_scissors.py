@@ -7,7 +7,7 @@ _NAMES = ("rock", "paper", "scissors")
 
 
 class RockPaperScissors(MatrixGame):
-  """Rock-paper-scissors, one player after the other, for double stakes if scissors shows.
+  """Rock-paper-scissors, one player after the other, for double stakes if either plays scissors.
 
   A matrix game: player 0 moves unseen, player 1 then answers. The winner gets 1, or 2 if either
   played scissors; a tie pays 0. In the only equilibrium both play (0.4, 0.4, 0.2); the value is 0.

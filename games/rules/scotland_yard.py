@@ -42,9 +42,9 @@ class ScotlandYard(NamedInFull):
   whether detectives' cards go to Mr. X, and how often it may make two moves before the detectives';
   it decides on another after the first.
 
-  An infostate of Mr. X is its path so far, numbered as the first of those that it may become; they
-  are many, so this is for small maps. A game that does not remember has stations instead, for large
-  maps: paths that end at one have the same future. Detectives have one infostate, 0.
+  An infostate of Mr. X is its path so far, numbered as the first whole path that begins with it.
+  Paths are many, so this is for small maps. A game that does not remember has stations instead, for
+  large maps: paths to one station have the same future. Detectives have one infostate, 0.
 
   Hidden moves are numbered by the connections of a station, in the order of the stations where
   they end; who cannot move has one, number 0.
@@ -421,9 +421,9 @@ def _connections(city: Map) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _paths(city: Map, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns walks `[H, rounds + 1]`, and paths' numbers before and last kinds `[rounds + 1, H]`."""
-  # Of the path that has its number after k moves the number of the one before; the kind is -1 where
-  # no path has that number.
+  """Returns walks `[H, rounds + 1]`, and paths' predecessors and last kinds `[rounds + 1, H]`."""
+  # Row k, by number of a path of k moves: the number of the path before its last move, and that
+  # move's kind, -1 where no path has the number.
   kinds, here, there = np.nonzero(edge_table(city))
   walks, used = np.full((1, 1), city.mister_x - 1), np.zeros((1, 0), int)
   for _ in range(rounds):

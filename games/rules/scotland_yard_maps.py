@@ -1,8 +1,8 @@
 """Maps of Scotland Yard as data: stations, what connects them, where everyone starts.
 
-Player of Games, appendix C.2, measures on a map, "glasses", but shows its edges in a picture only
-(Figure 14): those here are ours, chosen so that neither side simply wins, and its numbers cannot be
-compared with any of this map. "london" is the map of the board game.
+Player of Games measures on a map, "glasses" (section 4.1), whose edges only a picture shows (Figure
+14): those here are ours, chosen so that neither side simply wins. So the paper's numbers cannot be
+compared with those of this map. "london" is the map of the board game.
 """
 
 import dataclasses

@@ -323,7 +323,7 @@ def check_game(game: Game, *, max_histories: int = 300_000) -> None:
 
   Args:
     game: the game, in a size small enough to enumerate; a larger one has the same code.
-    max_histories: how many histories, pairs of infostates counted, are too many.
+    max_histories: the most histories, pairs of infostates counted, that the game may have.
 
   Raises:
     AssertionError: a check fails; the message says what is wrong and where.

@@ -1,7 +1,7 @@
-"""Agents of trained networks, and those that search in trees that grow (Player of Games, B.1).
+"""Agents of trained networks; those of growing searches re-solve (Player of Games, section B.1).
 
-Each search starts at the deepest state on the way that the agent's own last one held, with the
-values it gave the opponent there as promises; the likeliest move is made of perfect information.
+Each search starts at the deepest state on the path that the agent's last search held, and promises
+the opponent its values there. In games of perfect information the likeliest move is made.
 """
 
 import dataclasses
@@ -82,7 +82,7 @@ class ChainSearcher:
 
 
 class ChainAgent(SearchingSeat):
-  """Player of one game at a time from one seat; its seed decides all its searches: one policy."""
+  """Player of one game at a time from one seat; its seed fixes all searches, and so its policy."""
 
   def __init__(self, searcher: ChainSearcher, *, seed: int = 0):
     super().__init__(searcher, seed=seed)
@@ -114,7 +114,7 @@ class ChainAgent(SearchingSeat):
 
   @property
   def value(self) -> float:
-    """What the agent expects to win, by its search for this decision."""
+    """Expected payoff of the agent by its search for this decision."""
     return float(self._found().values[self.player, self.infostate])
 
   def _follow(self, action: int) -> None:
@@ -142,7 +142,7 @@ class AverageSearcher:
 
   @checked
   def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):
-    """Computes the policy from what `rebel_jax.load` gave; the rest is not looked at."""
+    """Computes the policy of `rebel_jax.load`'s network; other arguments are ignored."""
     network = AverageEvaluator(checked_numbers(policy).config)
     self.game = network.game
     if network.tree is None:

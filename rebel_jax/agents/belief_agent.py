@@ -1,8 +1,8 @@
 """Agents that hold a public belief state, search, and act (ReBeL, section 6).
 
-The agent keeps to the policy of one random iteration for both players (Theorem 3): what makes
-search safe is that the iteration is secret. An action that this policy never takes leaves no belief
-but a uniform one.
+The agent keeps to the policy of one random iteration for both players (Theorem 3): search is safe
+because the opponent does not know the iteration. After an action that this policy never takes,
+beliefs are uniform.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ class BeliefSearch:
   tree: PublicTree  # the subgame in its common shape, arrays of numpy
   successor: np.ndarray  # `[L, ...]` the root that each leaf is
   policy: np.ndarray  # `[n, H]` of a random iteration, both players'
-  leaf_beliefs: np.ndarray  # `[L, P, H]`; under the average until then by CFR-AVG (appendix I)
+  leaf_beliefs: np.ndarray  # `[L, P, H]`; by CFR-AVG under the average so far (ReBeL, appendix I)
 
 
 class Searcher:
@@ -56,7 +56,7 @@ class Searcher:
   Attributes:
     game: the rules.
     num_iterations: of each search at most; one player's update is one.
-    first_root: at which games start.
+    first_root: the root at which games start.
   """
 
   first_root: Any = 0
@@ -80,8 +80,8 @@ class Searcher:
       iterations: of each search, even; one player's update is one.
       algorithm: a name as in `train.py`; None for the run's `eval_algorithm`.
       depth: public actions that each search looks ahead; None for the run's.
-      average: play the average policy of each search, which is not safe, but what others may be
-        told of the agent (`solvers.contrib.local_best_response`).
+      average: play the average policy of each search, which is unsafe. Measures that must know the
+        agent's policy take it (`solvers.contrib.local_best_response`).
       num_games: how many subgames one compiled call has room for.
       seed: of the stopping iterations.
 
@@ -183,7 +183,7 @@ class Searcher:
     return [BeliefSearch(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
 
   def limit(self, number: int) -> int:
-    """Returns the iterations of a search of one stage at most, which may keep to a time."""
+    """Returns the most iterations of a search at one stage, within its time limit if it has one."""
     return self._paces[number].iterations(self.num_iterations)
 
 
@@ -281,9 +281,9 @@ class Agent(SearchingSeat):
     return changed
 
 
-# Ways in which the first search of a hand may end, which all hands choose from.
+# Stopping iterations of the first search of a hand, from which every hand draws one.
 _KEPT_STARTS = 32
-_TIMED = 16  # iterations of the searches that tell how long one takes
+_TIMED = 16  # iterations of the searches by which speed is measured
 _SHARE = 0.9  # of the time that there is, for searches whose end is not known yet
 _FORGETS = 0.1  # of the difference to what was measured, at each faster search
 

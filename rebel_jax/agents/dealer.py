@@ -38,7 +38,7 @@ class Dealer:
     self.infostates = self.game.deal(rng)
 
   def widen(self, chips: int) -> Move:
-    """Adds a bet of so many chips to a hold'em game here, and returns it as the actor's move."""
+    """Adds a bet to `chips` at this state of hold'em, and returns it as the actor's move."""
     if not isinstance(self.game, Holdem):
       raise ValueError(f"bet={chips} is not a move of {self.game!r}")
     wider, action = self.game.with_bet(self.history, chips), self.game.burn
@@ -147,9 +147,9 @@ class Seat(abc.ABC):
   """A player of one game at a time, who draws moves by their probabilities."""
 
   dealer: Any  # of the match or the table
-  game: Any = None  # the rules that the player knows, None for no others than the table's
+  game: Any = None  # the rules that the player knows; None for the table's
   pending: Any = False  # whether the player must search before it can act or observe
-  _prior: Any = None  # `[P, H]` which infostates can be dealt, if the player knows that
+  _prior: Any = None  # `[P, H]` which infostates can be dealt; None if the player does not know
 
   def __init__(self, seed: int = 0):
     self.player = self.infostate = 0
@@ -258,7 +258,7 @@ class NestedAgent(Seat):
   def __init__(
     self, game: Holdem, tree: PublicTree, policy: Array, *, num_iterations: int = 512, seed: int = 0
   ):
-    """Sits down with a blueprint.
+    """Prepares an agent that plays a blueprint.
 
     Args:
       game, tree, policy: the blueprint's; `[N, H]` on the whole tree.
@@ -308,7 +308,7 @@ class NestedAgent(Seat):
     self._added = (*self._added, (history, chips))
     key = self._added, self.player
     if key not in self._answers:
-      # The other gets no more than by its best response (thesis, section 5.1.7).
+      # The other is promised its best-response value (thesis, section 5.1.7).
       self._answers[key] = answer_bet(
         self.game, self._tree, self._policy, history, chips,
         gadget=Resolve(self.player), num_iterations=self._num_iterations,

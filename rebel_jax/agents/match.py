@@ -259,7 +259,7 @@ def estimate(
 def make_estimator(
   game: games.Game, progress: Callable[[float], None] = lambda share: None
 ) -> tuple[solvers.metrics.HandRecorder, str] | None:
-  """Returns a recorder for `estimate`, and its value function in words; None for unfit games."""
+  """Returns a recorder for `estimate`, and its value function in words; None without AIVAT."""
   tree = None
   if not (isinstance(game, Holdem) and game.unlisted):
     with contextlib.suppress(ValueError):
@@ -282,7 +282,7 @@ def make_estimator(
 
 
 class AgentStrategy(Strategy):
-  """An agent, and a shadow that answers with averages of its searches; the agent's are hidden."""
+  """An agent's moves, and as its policy the average policies of a second agent's searches."""
 
   def __init__(self, agent: Agent, shadow: Agent):
     self._agent, self._shadow = agent, shadow

@@ -33,7 +33,7 @@ FORMAT = 8
 # Where checkpoints are moved that are no longer kept, whole and at once: deleted in place, a folder
 # would be half a checkpoint for a while, and for good after a kill.
 PRUNED = ".pruned"
-# Of a checkpoint's description, what is read of it, and as what.
+# Fields of a checkpoint's description that are read, and their types.
 _ABOUT: dict[str, Any] = {
   **dict.fromkeys(("step", "examples", "metrics_bytes", "metrics_checksum", "num_devices"), int),
   **dict.fromkeys(("config", "row", "chunk", "environment", "checksums"), dict),
@@ -97,7 +97,7 @@ def checkpoints_of(output_dir: str | Path) -> list[Path]:
 
 
 def is_unfinished(path: Path) -> bool:
-  """Says whether a folder is what is left of a checkpoint that a kill cut short."""
+  """Says whether a folder is an unfinished checkpoint, left by a killed process."""
   return path.name == PRUNED or bool(re.fullmatch(r"[0-9]{8,}\.orbax-checkpoint-tmp.*", path.name))
 
 
@@ -248,7 +248,7 @@ def load(name: str | Path) -> Policy:
 
 
 def checked_numbers(policy: Policy) -> Policy:
-  """Returns a policy whose parameters are finite; with others searches play uniformly."""
+  """Returns the policy, whose parameters must be finite: with NaN searches play uniformly."""
   if all(np.isfinite(x).all() for x in jax.tree.leaves(policy.params)):
     return policy
   raise ConfigError(

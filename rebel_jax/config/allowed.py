@@ -81,7 +81,7 @@ def _read(word: str, *kinds: Callable[[str], Any]) -> Any:
 def _allowed(
   metavar: str, read: Callable[[str], Any], must_be: str, fits: Callable[[Any], object]
 ) -> Allowed:
-  """Allows what `fits` says is what it `must_be`."""
+  """Allows values that `fits` accepts; errors say of others what they `must_be`."""
 
   def check(field: str, value: Any) -> None:
     if not fits(value):
@@ -133,7 +133,7 @@ def number(high: float | None = None, *, zero: bool = False) -> Allowed:
 
 
 def one_of(known: Collection[str]) -> Allowed:
-  """Allows the names `known`; those of a registry, a dict, also that are registered later."""
+  """Allows the names `known`; of a registry, a dict, also names that it gains later."""
 
   def check(field: str, value: Any) -> None:
     if not isinstance(value, str) or value not in known:
@@ -143,7 +143,7 @@ def one_of(known: Collection[str]) -> Allowed:
 
 
 def several(known: Collection[str]) -> Allowed:
-  """Allows any of the names `known`, those of a registry also that are registered later."""
+  """Allows any number of the names `known`; of a registry also names that it gains later."""
   one = one_of(known)
   return dataclasses.replace(
     one,
@@ -158,7 +158,7 @@ def several(known: Collection[str]) -> Allowed:
 def text(
   metavar: str, must_be: str = "text", fits: Callable[[str], object] = lambda value: True
 ) -> Allowed:
-  """Allows texts that `fits` says are what they `must_be`; any by default."""
+  """Allows texts that `fits` accepts, all by default; errors say what others `must_be`."""
   return _allowed(metavar, str, must_be, lambda value: isinstance(value, str) and fits(value))
 
 
@@ -167,7 +167,7 @@ NAME = text("NAME", "a name of letters, digits, '_', '-', '.'", re.compile(r"[\w
 
 
 def path(what: str) -> Allowed:
-  """Allows what the system could have a file of; `what` says what kind."""
+  """Allows paths that the system could have; `what` is the kind of file."""
   # Without NUL, and without the halves of pairs that no bytes of a name are read as.
   possible = re.compile("[^\0\ud800-\udc7f\udd00-\udfff]+").fullmatch
   return text("PATH", f"the path of a {what}", possible)

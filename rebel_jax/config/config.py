@@ -93,7 +93,7 @@ class ReBeLSearch(SearchKind):
   solves_per_lane: ClassVar[float] = 1.0  # subgames in a step
 
   def describe(self, number: int | None) -> tuple[str, str]:
-    """Returns the roots of searches, of which there are so many, and their length, in words."""
+    """Returns the roots of searches, `number` of them, and their length, in words."""
     later = f", {self.late_iterations} at the end" if self.late_iterations else ""
     subgames = "subgames" if number is None else f"{number} subgames"
     return f"{subgames} of depth {self.depth}", f"{self.iterations} iterations a search{later}"
@@ -132,7 +132,7 @@ class GrowingSearch(SearchKind):
   options: ClassVar[tuple[str, ...]] = ("simulations", "per_update", "mix", "at_once", "seeds")
   agent_options: ClassVar[tuple[str, ...]] = ("simulations", "per_update")
   examples_per_solve: ClassVar[int] = 1  # it is about both players
-  # As for poker in Player of Games: all moves at once, and no flattened prior.
+  # As for poker in Player of Games (table 3): all children at once, and the prior as it is.
   children: ClassVar[int] = 0
   temperature: ClassVar[float] = 1.0
   # Of the searches that solve questions, how many leave another; uniform moves in self-play; weight
@@ -152,7 +152,7 @@ class GrowingSearch(SearchKind):
     return self.questions_per_lane + getattr(self, "td1_share", 0.0)
 
   def describe(self, number: int | None) -> tuple[str, str]:
-    """Returns the roots of searches, of which there are so many, and their length, in words."""
+    """Returns the roots of searches, `number` of them, and their length, in words."""
     roots = f"searches from {number} decisions" if number else "searches that make their trees"
     return roots, f"{self.simulations} simulations a search"
 
@@ -185,7 +185,7 @@ class PerfectSearch(GrowingSearch):
   resign_below: Annotated[float, allowed.number(1.0, zero=True)] = 0.0
 
   kind: ClassVar[str] = "growing searches of perfect information"
-  # As for chess in table 3: a state gets one move at once, and priors are flattened.
+  # As for chess in Player of Games (section 3.2.2, table 3): one child at a time, a flatter prior.
   children: ClassVar[int] = 1
   temperature: ClassVar[float] = 1.5
   policy_weight: ClassVar[float] = 1.0
@@ -209,7 +209,7 @@ class DeepCFR(SearchKind):
   solves_per_lane: ClassVar[float] = 1.0
 
   def describe(self, number: int | None) -> tuple[str, str]:
-    """Returns the decisions, of which there are so many, and the kind of traversal, in words."""
+    """Returns the decisions, `number` of them, and the kind of traversal, in words."""
     return (
       "rules that are walked" if number is None else f"{number} public decisions",
       "external sampling",
@@ -222,7 +222,7 @@ KINDS = (ReBeLSearch, GrowingSearch, PerfectSearch, DeepCFR)
 
 
 def check_kind(name: str, search: Search, preset: str) -> None:
-  """Checks that a setting is none that only searches of another kind have."""
+  """Checks that a setting does not belong to other kinds of search alone."""
   kinds = [kind.kind for kind in KINDS if name in kind.__dataclass_fields__]
   if kinds and name not in vars(search):
     raise ConfigError(

@@ -1,15 +1,15 @@
 """Named configurations: where the defaults of a run come from.
 
-Liar's Dice `NxFf` is N dice a player with F faces. Names with `_paper` hold what appendix E of
-the ReBeL paper says: a value network of two layers of 256 with GELU and LayerNorm, Adam at 3e-4
-halved every 400 epochs of 25,600 examples in batches of 512, 1,000 epochs, Linear CFR of 1,024
-iterations, exploration 0.25. What it leaves open is set here so:
+Liar's Dice `NxFf` is N dice a player with F faces. Names with `_paper` hold what section 7 and
+appendix E of the ReBeL paper say: a value network of two layers of 256 with GELU and LayerNorm,
+Adam at 3e-4 halved every 400 epochs of 25,600 examples in batches of 512, 1,000 epochs, Linear CFR
+of 1,024 iterations, exploration 0.25. What it leaves open is set here so:
 
 - Each example is used about four times, as in the paper's program, so 25.6 million uses take
   6.4 million examples.
 - The one buffer whose size is given holds 12 million examples: more than are ever generated, so
-  a buffer for all of them is the same. The removal of half of the data after 20 epochs, told of
-  poker, is left out.
+  a buffer for all of them is the same. Half of the data is not removed after 20 epochs, which the
+  paper says of poker.
 - No gradient clipping; the stopping iteration is drawn as in algorithm 2, by linear weights.
 - Lanes, rows and chunks are how this program runs and have no part in the paper.
 """
@@ -59,7 +59,7 @@ _GROWING: dict[str, Any] = MUON | {
 }
 
 # Where infostates are hidden: updates in turn, and a gadget that trusts earlier searches by half,
-# leave a third less to exploit on Leduc poker than the paper's (docs/results/growing.md).
+# leave a third less to exploit on Leduc poker than PoG's own (docs/results/growing.md).
 _HIDDEN = GrowingSearch(alternating=True, mix=0.5, query_share=0.8)
 
 _PERFECT: dict[str, Any] = {"search": PerfectSearch(final_playthroughs=8), "batch_size": 512}
@@ -483,7 +483,7 @@ ACCELERATOR_LANES: dict[str, int] = {
   "turn_endgame_holdem_paper": 2_048,
 }
 
-# Exploitability of ReBeL with CFR-D in Table 2 of the paper, by dice and faces of Liar's Dice.
+# Exploitability of ReBeL with CFR-D by its paper (Table 2), by dice and faces of Liar's Dice.
 PAPER_EXPLOITABILITY = {(1, 4): 0.017, (1, 5): 0.015, (1, 6): 0.024, (2, 3): 0.017}
 
 
@@ -512,7 +512,7 @@ def on_this_device(config: Config) -> Config:
 
 
 def paper_exploitability(config: Config) -> float | None:
-  """Returns the paper's number for the game, if it has one (Table 2, CFR-D)."""
+  """Returns the exploitability in ReBeL's Table 2 (CFR-D); None for games that it lacks."""
   game = config.make_game()
   if not isinstance(game, LiarsDice):
     return None

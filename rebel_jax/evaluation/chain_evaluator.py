@@ -39,9 +39,9 @@ from solvers.xla import work_on_trees
 # Public histories of a game, or states where all see everything, of which all are written out.
 _MOST_HISTORIES = 50_000
 _MOST_STATES = 20_000
-# Games from each seat that a seed plays where they are too many.
+# Games from each seat that the agent of a seed plays where histories are too many.
 _GAMES = 32
-# Figures of several seeds.
+# Statistics over several seeds.
 _ENDS: dict[str, Callable] = {"mean": lambda x: sum(x) / len(x), "min": min, "max": max}
 
 Progress = Callable[[int, int], None]
@@ -70,7 +70,7 @@ class ChainEvaluator(Measures):
 
   @functools.cached_property
   def whole(self) -> Any:
-    """All public histories, or what all states are worth; None where they are too many."""
+    """All public histories, or minimax values of all states; None where they are too many."""
     game, tree = self.ground.rules, getattr(self.ground, "tree", None)
     try:
       if game.num_infostates == 1 and tree is None:
@@ -81,7 +81,7 @@ class ChainEvaluator(Measures):
       return None
 
   def measured(self, params: Any, seed: int, final: bool, show: Show) -> Iterator[Measurement]:
-    """Measures as many seeds as playthroughs: mean, least and most of each measure."""
+    """Yields mean, least and most of each measure over as many seeds as playthroughs."""
     growing, search = self._config.growing, self.search
     number = growing.final_playthroughs if final else growing.eval_playthroughs
     about = {"simulations": search.simulations, "per_update": search.per_update}
@@ -106,8 +106,8 @@ class ChainEvaluator(Measures):
     """Returns one measurement for each seed's agent."""
     # `exploitability` where all public histories can be written out: an agent of one seed has one
     # policy, by a search at every decision from the end of the same player's last one. With perfect
-    # information, where it makes its likeliest moves, also `not_lost`: how likely a game against
-    # exact play, each of whose best moves is as likely, is not lost, over both seats. Elsewhere
+    # information, where it makes its likeliest moves, also `not_lost`: the probability not to lose
+    # to exact play, which draws one of its best moves uniformly, over both seats. Elsewhere
     # `score`: its mean payoff, as many games from either seat, against the same search without a
     # network; with perfect information after a random first move.
     game = self.ground.rules

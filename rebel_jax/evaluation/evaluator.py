@@ -65,7 +65,7 @@ class Evaluator(Measures):
     keep: str | None = None,
     trajectories: int | None = None,
   ):
-    """Prepares the agent; what is None is the configuration's."""
+    """Prepares the agent; None takes the configuration's setting."""
     # `keep`: file of the sampled playthroughs, from which `measure` goes on; one for each of
     # several `trajectories` of the first search, whose number ends its name. `unsafe`: measure that
     # search too.

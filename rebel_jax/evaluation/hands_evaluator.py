@@ -1,9 +1,9 @@
 """Winnings of the agent of whole hold'em from simple players, where nothing exact is measured.
 
 Both players' reach is kept for all hands; only the end at which play goes on, and the cards on the
-board, are sampled. That is the conditional mean of a match, so it is unbiased and scatters less. As
-in AIVAT (Burch et al., 2018) the network's values take away the luck of which end was drawn: their
-mean over all ends, less that of the one. Cards' luck is hardly any where all hands are counted.
+board, are sampled. This conditional mean of a match is unbiased and has less variance. As in AIVAT
+(Burch et al., 2018) the network's values correct for the end drawn: their mean over all ends less
+that of this end is added. Cards are not corrected: over all hands they contribute little variance.
 """
 
 import functools

@@ -99,7 +99,7 @@ def opponent(name: str) -> Opponent:
 
 
 def likes(tree: PublicTree) -> jax.Array:
-  """Returns how much `OPPONENTS` like the moves of a tree of hold'em, those who do: `[K, N]`."""
+  """Returns how much each of `OPPONENTS` that ignores its cards likes a tree's moves: `[K, N]`."""
   states, action = jnp.asarray(tree.state), jnp.asarray(tree.action)
   paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
   before = paid[jnp.maximum(jnp.asarray(tree.parent), 0)]

@@ -44,7 +44,7 @@ def orthogonalised(x: jax.Array) -> jax.Array:
 
 
 def _adam(learning_rate: "optax.ScalarOrSchedule") -> "optax.GradientTransformation":
-  """The paper's."""
+  """Returns Adam, as in the ReBeL paper."""
   import optax
 
   return optax.adam(learning_rate)

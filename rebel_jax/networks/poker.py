@@ -69,7 +69,7 @@ def _by_cards(deck: Deck, hands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return number, np.lexsort((lowest, highest), axis=-1).astype(np.int32)
 
 
-_LEAST_MASS = 1e-6  # of a range: sums that cancel leave a little of nothing
+_LEAST_MASS = 1e-6  # of a range: sums that cancel leave rounding errors
 
 
 def standing(showdowns: Showdowns, live: jax.Array, other: jax.Array) -> jax.Array:

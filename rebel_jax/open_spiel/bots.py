@@ -82,7 +82,7 @@ class AgentBot(_FollowingBot):
     """Observes what has happened since the last turn; returns whether a search is needed first."""
     history, infostates, _ = self._translation.turn(state, self._player)
     if self._seen is None or history[: len(self._seen)] != self._seen:
-      # What several infostates of ours have in common is all that OpenSpiel tells: any will do.
+      # OpenSpiel's information state may be several infostates of ours: any of them will do.
       self._held = int(self._rng.choice(infostates))
       # What was dealt is what is held now, where infostates never change.
       prior = np.asarray(self._translation.game.prior())[self._player]
@@ -131,8 +131,8 @@ def play_bots(
 
   Args:
     searcher: what the agent searches with.
-    make_bot: makes the other player, a `pyspiel.Bot`, given the game, its seat and a seed; it is
-      told what happens as by OpenSpiel's own matches.
+    make_bot: makes the other player, a `pyspiel.Bot`, given the game, its seat and a seed; it gets
+      the calls of OpenSpiel's own matches.
     num_games: even, at least 4.
     seed: of deals and players.
 

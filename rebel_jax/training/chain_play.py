@@ -1,7 +1,7 @@
-"""Self-play by chains of growing searches, and lanes that solve their questions (section 3.3).
+"""Self-play by chains of growing searches, and lanes that solve their questions to the network.
 
-Half of the lanes play; some of the questions that their searches ask the network enter a queue,
-which other lanes solve without a gadget (Player of Games, algorithm 2).
+Some of the questions that the searches of games ask enter a queue, from which further lanes solve
+them without a gadget (Player of Games, sections 3.3 and 3.4, algorithm 2).
 """
 
 import dataclasses
@@ -97,7 +97,7 @@ class ChainPlay:
     return self.num_solvers + (self.num_lanes * self.most_moves if self.td1_share else 0)
 
   def work(self, table: Ground) -> Work:
-    """Returns trees: the older emitters compile a search in two thirds of the time."""
+    """Returns `Work.TREES`, as which a search compiles in two thirds of the time."""
     return Work.TREES
 
   def init(self, table: Ground, key: jax.Array) -> ChainLanes:
@@ -132,7 +132,7 @@ class ChainPlay:
       jax.tree.map(lambda x, s=s: x[s], found)
       for s in (slice(self.num_lanes), slice(self.num_lanes, None))
     )
-    # Where all that follow are ends, nothing is asked.
+    # A search asks nothing if only ends of the game follow its root.
     there, shares = found.asked.total > 0, (self.query_share, self.recursive_share)
     chosen = replays.choose(ask_key, there, active, shares)
     noted = Question(found.asked.here, found.asked.beliefs)

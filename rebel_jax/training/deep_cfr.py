@@ -2,9 +2,9 @@
 
 In an iteration each player in turn adds the advantages of sampled traversals to its memory, weighed
 by the iteration, and learns its network from scratch. Traversals walk the rules, so that no tree
-need fit (`solvers.contrib.sampling.ranges`). An infostate weighs the mass of the opponent's that it
-meets. The opponent's policy goes into the memory of the average's network wherever its moves lead,
-so as often as it gets there.
+need fit (`solvers.contrib.sampling.ranges`). An infostate's sample weighs the opponent's compatible
+mass. The memory of the average policy's network takes the opponent's policy at every infostate that
+traversals visit, weighed by the opponent's own reach.
 """
 
 import dataclasses
@@ -123,7 +123,7 @@ class Traversals:
     return ()
 
   def work(self, table: Decisions) -> Work:
-    """Returns networks: their learning takes nearly all of a step."""
+    """Returns `Work.NETWORKS`: their learning takes nearly all of a step."""
     return Work.NETWORKS
 
   def traverse(self, *arguments: Any) -> RangeVisits:
@@ -170,8 +170,8 @@ class DeepTrainer(Trainer):
   def step(self, table: Decisions, state: TrainState) -> tuple[TrainState, Report]:
     """Takes an iteration of both players.
 
-    Player 1 is first. It answers what player 0 learned in the last iteration, whose advantages
-    these are, and meets the policy that counts for this one.
+    Player 1 is first: if players alternate, it responds to what player 0 learned in the iteration
+    before, and its advantages belong to that one.
     """
     key, *keys = jax.random.split(state.keys, 4)
     targets = {target.name: target for target in self.targets}
@@ -216,7 +216,7 @@ class DeepTrainer(Trainer):
   def policy(self, table: Decisions, params: Any, learned: Any) -> RangePolicy:
     """Returns both players' policies by their advantages.
 
-    A player's is uniform before its first iteration; each has `learned` as often as it says.
+    `learned` has each player's number of iterations; before its first a player plays uniformly.
     """
 
     def policy(states: Any, history: Any) -> jax.Array:

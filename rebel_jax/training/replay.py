@@ -1,4 +1,4 @@
-"""A circular buffer of examples on the device, and a queue of questions (PoG, section 3.4.2).
+"""A circular buffer of examples, and a queue of questions (Player of Games, section 3.4.1).
 
 Rows of a thousand numbers or more are kept in 16 bits, each with a scale of its own.
 """
@@ -82,7 +82,7 @@ def _is_long(x: Any) -> bool:
 
 
 def take(waiting: Replay, taken: jax.Array, number: int) -> tuple[Any, jax.Array, jax.Array]:
-  """Takes S questions out, the oldest first: `[S, ...]`, which exist `[S]`, and all taken."""
+  """Takes the S oldest questions: `[S, ...]`, which of them exist `[S]`, and the number taken."""
   first = jnp.maximum(taken, waiting.added - waiting.capacity)
   places = first + jnp.arange(number, dtype=first.dtype)
   asked = at(waiting, places % waiting.capacity)
@@ -92,7 +92,7 @@ def take(waiting: Replay, taken: jax.Array, number: int) -> tuple[Any, jax.Array
 def choose(
   key: jax.Array, there: jax.Array, active: jax.Array, shares: tuple[float, float]
 ) -> jax.Array:
-  """Chooses searches that leave a question, by the shares of play and of others: `[B + S]`."""
+  """Draws the searches that leave a question, by the shares of play and solvers: `[B + S]`."""
   # `there` `[B + S]`: which searches asked anything, those of play first; `active` `[S]`: which
   # of the others exist.
   lanes = len(there) - len(active)
@@ -109,6 +109,6 @@ def choose(
 
 
 def _choose(key: jax.Array, there: jax.Array, number: jax.Array) -> jax.Array:
-  """Chooses so many of those that are there at random, all if they are fewer: `[M]` bool."""
+  """Draws a `number` of the searches `there`, all if they are fewer: `[M]` bool."""
   order = jnp.where(there, jax.random.uniform(key, there.shape), 2.0)
   return there & (jnp.argsort(jnp.argsort(order)).astype(number.dtype) < number)

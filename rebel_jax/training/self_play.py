@@ -31,7 +31,7 @@ from solvers.xla import Work
 # Entries of a table. With all 1,128 hands of a turn endgame tables cost more than the network does,
 # and compiling them for a network takes too long; with the 91 of a deck of 18 cards it pays.
 LARGE = 2**14
-# Probability of a uniform move by the one player that explores, as in the paper.
+# Probability of a uniform move by the one player that explores (ReBeL, appendix E).
 EXPLORATION = 0.25
 
 

@@ -44,7 +44,7 @@ from solvers.search import (
   stages_fit,
 )
 
-# Iterations that a policy network's policy counts as (appendix J).
+# Iterations that a policy network's policy counts as (ReBeL, appendix J).
 _WARM_START = 15
 # Where games start in many ways and lanes share searches of the start, so many lanes share one; and
 # how many are searched each step at most.
@@ -286,7 +286,7 @@ def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int)
 
 
 def _piece(stage: Stage, num_infostates: int) -> int | None:
-  """Returns how many lanes of a stage a CPU searches at once: as many as a network is asked of."""
+  """Returns how many lanes of a stage a CPU searches at once: those that fill one network call."""
   rows = rows_at_a_time(num_infostates)
   if rows is None or stage.table_entries < LARGE:
     return None

@@ -65,7 +65,7 @@ class LearnerStats(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-  """One thing that a network learns; static, compared by value, so its functions are a module's."""
+  """A target of learning; static and compared by value, so its functions are a module's."""
 
   # Examples are named tuples of arrays `[E, ...]`, the arguments of the network first.
 
@@ -175,7 +175,7 @@ def value_examples(
   network: ValueNetwork, searched: Searched
 ) -> tuple[ValueExamples, jax.Array] | None:
   """Returns one example for each player and search, player 0's first: `[2 * B, ...]`."""
-  if searched.result is None:  # a start is no leaf: nobody asks for its values
+  if searched.result is None:  # no leaf is a start: its values are never asked for
     return None
   beliefs, values = searched.beliefs, searched.result.root_values
   chex.assert_rank(values, 3)
@@ -203,7 +203,7 @@ def value_errors(
 
 
 def most_values(stage: Stage, shared: bool) -> int:
-  """Returns two, one a player; none of a start that is searched for all lanes."""
+  """Returns 2, one example a player; 0 for a start that lanes share."""
   return 0 if shared else 2
 
 

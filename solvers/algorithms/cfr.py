@@ -54,16 +54,16 @@ class Algorithm(Protocol):
   ) -> tuple[Any, Sweep]:
     """Updates `player` given its expected leaf values `[L, H]` (None without leaves).
 
-    Of the state no more changes than is that player's.
+    Only that player's part of the state changes.
 
     Returns:
       The new state, and the sweep of counterfactual values that it learned from.
     """
 
   def extend(self, problem: Problem, state: Any) -> Any:
-    """Returns the state on a problem that nodes have joined since: their moves become choices.
+    """Returns the state on a problem that has gained nodes, whose moves become choices.
 
-    For searches that grow, which are of the CFR family.
+    Growing searches alone need it; they use the CFR family.
     """
     reason = f"{type(self).__name__} does not search trees that grow"
     raise NotImplementedError(reason)
@@ -82,7 +82,7 @@ class Algorithm(Protocol):
 class RunningValues(NamedTuple):
   """Weighted sums of each player's values over its updates, at the root or at leaves."""
 
-  # What an update leaves alone is an array of its own: a GPU would copy rows of `[P, ...]`.
+  # Each player has an array: to update a row of `[P, ...]` a GPU would copy the other row too.
   total: Pair  # [H] each, or [L, H], counterfactual values
   weight: Pair  # [] each; at leaves `[L, H]`, the opponent's mass
 
@@ -122,10 +122,10 @@ class CFRState(NamedTuple):
 class CFR(Algorithm):
   """CFR with any regret rule.
 
-  The first policy is uniform and counts in the average (`docs/conventions.md`); at a player's k-th
-  update regrets are taken against the other's current policy, the next policy is matched to them,
-  the average is multiplied by `(k / (k + 1)) ** averaging` and the new policy, weighted by own
-  reach, is added: the policy after j updates weighs `(j + 1) ** averaging`.
+  The first policy is uniform and counts in the average (`docs/conventions.md`). A player's k-th
+  update adds its regrets against the other's current policy and matches the next policy to them. It
+  multiplies the average by `(k / (k + 1)) ** averaging` and adds the new policy, weighted by own
+  reach. So the policy after j updates weighs `(j + 1) ** averaging`.
 
   Attributes:
     rule: the regret rule.

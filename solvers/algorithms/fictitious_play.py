@@ -28,7 +28,7 @@ class FictitiousPlayState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class FictitiousPlay(Algorithm):
-  """Best responses to the other's average policy."""
+  """Fictitious play: each update adds a best response to the other's average policy."""
 
   # As in the reference program the first policy is uniform, and a player's k-th best response is
   # added to its sum, which is then scaled by `((k + 1) / (k + 2)) ** averaging`.

@@ -1,4 +1,4 @@
-"""Gadgets: how the opponent chooses between a subgame and what it is promised."""
+"""Gadgets: the opponent's choice between a subgame and its alternative payoffs."""
 
 import abc
 import dataclasses
@@ -14,7 +14,7 @@ from solvers.validation import Player, check_fields
 
 @dataclasses.dataclass(frozen=True)
 class Gadget(abc.ABC):
-  """How the opponent chooses between a subgame and what it is promised instead."""
+  """The opponent's choice between entering a subgame and taking its alternative payoff."""
 
   # No tree is changed: the opponent's own reach at the root is how often it enters, `[H]`.
   searcher: Player  # whose policy is wanted, 0 or 1; the other player enters or does not
@@ -37,10 +37,10 @@ class Gadget(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Maxmargin(Gadget):
-  """One choice among all root infostates, payoffs less what each is promised (section 5.1.10).
+  """One choice among all root infostates, payoffs less their alternatives (thesis, section 5.1.10).
 
-  The smallest margin over infostates is what its equilibria maximise. The choice is by regret
-  matching+. With gifts added to the alternatives this is Reach-Maxmargin.
+  Its equilibria maximise the smallest margin over infostates. The choice is by regret matching+.
+  With gifts added to the alternatives this is Reach-Maxmargin.
 
   Attributes:
     searcher: whose policy is wanted.
@@ -74,7 +74,7 @@ class Maxmargin(Gadget):
 
 @dataclasses.dataclass(frozen=True)
 class Resolve(Gadget):
-  """Two choices for each root infostate, by regret matching+ (thesis, section 5.1.2).
+  """Each root infostate enters or takes its alternative, by regret matching+ (thesis, 5.1.2).
 
   With estimates as alternatives this is Estimate, with gifts added to them Reach-Resolve.
 
@@ -103,14 +103,14 @@ class Resolve(Gadget):
 
 @dataclasses.dataclass(frozen=True)
 class ContinualResolve(Resolve):
-  """`Resolve`, entered by a mixture of who follows and of who was believed to (section B.1.1).
+  """`Resolve` with the opponent's earlier range mixed in (Player of Games, section B.1.1).
 
-  Each root infostate chooses between following and its promise by regret matching+. How often they
-  follow is normalised before the mixture: raw, it would drown in the beliefs.
+  Each root infostate follows, or takes its promise, by regret matching+. The range of those that
+  follow is normalised before it is mixed: raw, it would be small beside the beliefs.
 
   Attributes:
     searcher: whose policy is wanted.
-    mix: share of those who follow. 1 trusts no beliefs, 0 nothing else, which is unsafe.
+    mix: share of the range that follows. 1 ignores the earlier beliefs; 0 is unsafe search.
   """
 
   mix: Share = 0.2

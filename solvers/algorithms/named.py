@@ -21,7 +21,7 @@ from solvers.algorithms.regret_rules import (
 from solvers.algorithms.wrappers import CFRAvg, WarmStarted, WithGadget
 from solvers.validation import check_gadget, check_integer, short
 
-_Falling = Annotated[float, (5, MOST)]  # by five over a run
+_Falling = Annotated[float, (5, MOST)]  # it falls by five over a run
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -41,19 +41,19 @@ def _named(function: F) -> F:
 
 @_named
 def vanilla_cfr(*, averaging: Weight = 0.0, alternating: bool = True) -> CFR:
-  """CFR (Zinkevich et al. 2007; thesis, section 2.2): regret matching, uniform average."""
+  """CFR (Zinkevich et al. 2007; thesis, section 2.3.5): regret matching, uniform average."""
   return CFR(DiscountedRegret(math.inf, math.inf), averaging, alternating)
 
 
 @_named
 def cfr_plus(*, averaging: Weight = 2.0, alternating: bool = True) -> CFR:
-  """CFR+: regrets floored at zero. Quadratic average (thesis, section 3.1); OpenSpiel's is 1."""
+  """CFR+: regrets floored at zero. Quadratic average (thesis, section 3.1.1); OpenSpiel's is 1."""
   return CFR(DiscountedRegret(math.inf, -math.inf), averaging, alternating)
 
 
 @_named
 def linear_cfr(*, averaging: Weight = 1.0, alternating: bool = True) -> CFR:
-  """Linear CFR (thesis, section 3.1): iteration t weighs t in regrets and average."""
+  """Linear CFR (thesis, section 3.1.2): iteration t weighs t in regrets and average."""
   return CFR(DiscountedRegret(1.0, 1.0), averaging, alternating)
 
 
@@ -61,7 +61,7 @@ def linear_cfr(*, averaging: Weight = 1.0, alternating: bool = True) -> CFR:
 def discounted_cfr(
   alpha: Number = 1.5, beta: Number = 0.0, gamma: Weight = 2.0, *, alternating: bool = True
 ) -> CFR:
-  """DCFR (thesis, section 3.1), with regrets discounted by sign.
+  """DCFR (thesis, section 3.1.2), with regrets discounted by sign.
 
   Positive sums are multiplied by t^alpha / (t^alpha + 1), negative ones by t^beta / (t^beta + 1),
   and the average's weights are t^gamma. The thesis's settings: (1.5, 0, 2), (1.5, -inf, 2) with a
@@ -128,7 +128,7 @@ def fictitious_play(*, averaging: Weight = 0.0, alternating: bool = True) -> Fic
 
 @_named
 def linear_fictitious_play(*, averaging: Weight = 1.0, alternating: bool = True) -> FictitiousPlay:
-  """Fictitious play with linear weights; Table 2's full-game FP row."""
+  """Fictitious play with linear weights; it reproduces "Full-game FP" of ReBeL's Table 2."""
   return FictitiousPlay(averaging, alternating=alternating)
 
 
@@ -164,12 +164,12 @@ def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
 def with_gadget(algorithm: Algorithm, gadget: Gadget) -> Algorithm:
   """Solves subgames that the opponent enters as `gadget` says: safe subgame solving.
 
-  `solve` then needs `alternatives`, what the opponent is promised. Maxmargin and
-  Resolve are gadgets, `solvers.contrib.Distributional` too; Reach and Estimate are other
-  alternatives for them.
+  `solve` then needs `alternatives`. Gadgets are Maxmargin, Resolve and
+  `solvers.contrib.Distributional`; Reach and Estimate are other alternatives for them.
 
   Raises:
-    ValueError: `algorithm` is not of the CFR family, or `gadget.searcher` is not a player.
+    TypeError: `gadget` is no gadget.
+    ValueError: `algorithm` is not of the CFR family.
   """
   if isinstance(algorithm, (WarmStarted, CFRAvg)):
     return dataclasses.replace(algorithm, algorithm=with_gadget(algorithm.algorithm, gadget))
@@ -190,7 +190,8 @@ def warm_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStart
     num_iterations: how many of each player the policy stands for.
 
   Raises:
-    ValueError: `algorithm` is not of the CFR family, or `num_iterations` is not a positive integer.
+    ValueError: `algorithm` is not of the CFR family or has a schedule, or `num_iterations` is not a
+      positive integer.
   """
   return started(WarmStarted, algorithm, num_iterations)
 

@@ -99,7 +99,7 @@ def discount(k: jax.Array, exponent: Exponent) -> jax.Array | float:
 
 @dataclasses.dataclass(frozen=True)
 class DiscountedRegret:
-  """Regret matching with discounted regrets (Brown's thesis, section 3.1, DCFR).
+  """Regret matching with discounted regrets (DCFR; thesis, section 3.1.2).
 
   After the k-th instantaneous regrets are added, positive sums are multiplied by
   `k**alpha / (k**alpha + 1)` and negative ones by `k**beta / (k**beta + 1)`.

@@ -98,7 +98,7 @@ class WarmStarted(Wrapper):
     return lax.fori_loop(0, self.num_iterations, step, state)
 
   def _begin(self, problem: Problem, state: Any) -> Any:
-    """Returns the state after the iterations, both players' regrets and next policies known."""
+    """Returns the state after the warm start, with both players' averages and counts of updates."""
     cfr, iterations = self.algorithm, self.num_iterations
     weight = sum(((j + 1) / iterations) ** self.averaging for j in range(iterations))
     decay = weight * (iterations / (iterations + 1)) ** self.averaging
@@ -235,11 +235,11 @@ class GadgetState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class WithGadget(Holder):
-  """CFR on a subgame that the opponent enters as a gadget says (thesis, 5.1.2 to 5.1.10)."""
+  """CFR on a subgame that the opponent enters by a gadget (thesis, sections 5.1.2 to 5.1.10)."""
 
-  # The searcher's average policy is the result. The opponent's weighs its own reach as if it had
-  # entered always, and its root values are means of what entering was worth; the searcher's count
-  # infostates that stay out as worth nothing.
+  # The searcher's average policy is the result. The opponent's average weighs its reach as if it
+  # always entered, and its root values are mean values of entering. The searcher's root values
+  # count infostates that stay out as zero.
   algorithm: CFR
   gadget: Gadget  # whose alternatives the problem holds
   promises: Promises | None = None  # may be traced: who searches is then data, not the gadget's

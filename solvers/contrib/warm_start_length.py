@@ -1,4 +1,4 @@
-"""Iterations that a policy stands for, judged by a short run (thesis, section 3.2.5)."""
+"""Iterations that a policy stands for, judged by a short run (thesis, section 3.2.3)."""
 
 from games.public_tree import Array, PublicTree
 from solvers import validation

@@ -106,9 +106,9 @@ def _start_by_rules(
 
 
 class Asked(NamedTuple):
-  """One of a search's questions, each as likely as any other."""
+  """One of a search's questions to the network, drawn uniformly."""
 
-  here: Any  # `[]` a leaf, as the store places it; of a chain's search its public state
+  here: Any  # `[]` a leaf's place in the store; of a chain's search its public state
   beliefs: jax.Array  # `[P, H]` there, player 0's first
   total: jax.Array  # `[]` how many questions there were
 
@@ -134,7 +134,7 @@ def answer(
 
 
 def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:
-  """Draws between what was asked before and the questions about the leaves of one update."""
+  """Returns one question, drawn uniformly from earlier ones and those of one update."""
   wanted = problem.frontier
   seen = jnp.cumsum(wanted, dtype=jnp.int32)
   number = seen[-1]
@@ -149,7 +149,7 @@ _LAST = 2**31 - 1  # no round has this number
 
 
 class Grown(NamedTuple):
-  """What a search leaves: its answer, and what the next search starts from."""
+  """The result of a search: its answer, and data from which the next search starts."""
 
   # Places are a tree's nodes or those of `tree`; letters as in `solvers.growing.store`.
   policy: jax.Array  # `[M, H]` the average policy where simulations started, by move

@@ -242,7 +242,7 @@ class Marked:
     if tree.infostate_parent is None:
       return hands
     child = self.nodes.child[node, action]
-    # Where several come of one, the first.
+    # Of several infostates that come from one, the first.
     reached = jnp.asarray(tree.infostate_parent)[child] == hands[:, None]
     if tree.possible is not None:
       reached &= jnp.asarray(tree.possible)[child]

@@ -105,9 +105,9 @@ def puct(options: MoveOptions, weight: float, scale: Array | float) -> jax.Array
 
 
 def sample_index(number: jax.Array, weights: jax.Array) -> jax.Array:
-  """Returns the index that a random number stands for, by weights `[n]`; 0 where all are zero."""
-  # It takes one number, so that zeros among the weights, which are the children that only one kind
-  # of tree has a place for, change nothing.
+  """Returns an index sampled by weights `[n]` from a uniform number; 0 where all are zero."""
+  # It takes one number, so that weights of zero change nothing: they are children that one kind of
+  # store has places for and the other has not.
   weights = jnp.maximum(weights, 0.0)
   sums = jnp.cumsum(weights)
   point = number.astype(weights.dtype) * sums[-1]
@@ -117,8 +117,8 @@ def sample_index(number: jax.Array, weights: jax.Array) -> jax.Array:
   return jnp.where(sums[-1] > 0, jnp.minimum(found, last), 0).astype(jnp.int32)
 
 
-# Steps of a walk that an accelerator takes whether it needs them or not: one costs some 25 kernels,
-# 40 microseconds, and to ask whether to go on the wait for the host and a graph, about as much.
+# Walks of at most so many steps are taken in full on an accelerator: a step costs some 25 kernels,
+# 40 microseconds, and a test of whether to go on waits for the host, which costs about as much.
 _FEW_STEPS = 8
 
 
@@ -165,9 +165,9 @@ def simulate(
   numbers: jax.Array,
   search: GTCFR,
 ) -> tuple[Growth, jax.Array]:
-  """Walks from `start` to the first state that is not in the tree, and adds that."""
-  # Half of the moves are PUCT's, half follow the policy. At a leaf of the tree its children are
-  # added, `search.children` of a player's by prior, all of chance's; where a move is missing, that.
+  """Walks from `start` to a leaf or a move without a child, and adds the states below."""
+  # Half of the moves are PUCT's, half follow the policy. A leaf of chance's gets all children,
+  # one of a player's the `search.children` likeliest; a move without a child gets that child.
   store: Store = growth.store
   most = len(numbers)
 
@@ -222,7 +222,7 @@ def simulate(
 
 
 def _joining(store: Store, leaf: jax.Array, hands: jax.Array, most: int | None) -> jax.Array:
-  """Returns the children that a leaf gets whose mover holds its one of `hands`: `[A]` bool."""
+  """Returns the actions whose children join a leaf, players holding `hands` `[P]`: `[A]` bool."""
   legal = store.legal[leaf]
   if most is None:
     return legal
@@ -249,7 +249,7 @@ def _options(view: View, growth: Growth, found: Moves, node, held, player) -> Mo
     open=found.open,
     policy=jnp.where(found.known, view.policy[found.row, found.column], 0.0),
     prior=found.prior,
-    # A move of one's own leaves the other's mass that one meets as it was.
+    # The mover's own move does not change the opponent's compatible mass.
     value=per_unit_of_mass(jnp.where(found.known, below, here), at(view.mass, found.here, held)),
     visits=visits,
     recent=visits - view.visits[node, :, held],

@@ -20,7 +20,7 @@ _TINY = float(np.finfo(float).tiny)
 
 @dataclasses.dataclass(frozen=True)
 class GTCFR:
-  """Settings of growing-tree CFR; the paper's PoG(s, c) is `GTCFR(simulations=s, per_update=c)`.
+  """Settings of growing-tree CFR; Player of Games' PoG(s, c) has `simulations=s, per_update=c`.
 
   Updates are of both players, by regret matching+ with linear averaging; c < 1 means 1 / c updates
   for each simulation.
@@ -30,8 +30,8 @@ class GTCFR:
     per_update: simulations for each update of both players.
     updates: how many without simulations; else they are counted from the two above.
     whole: whether the tree below the root is all there from the start.
-    children: how many moves of a player a leaf gets when it is added, those of the highest prior;
-      None for all. Chance's are added together.
+    children: how many children a leaf of a player's gets when it is expanded, those of the highest
+      prior; None for all. A leaf of chance's gets all.
     puct: how much PUCT explores.
     selection: which policy the moves follow that PUCT does not choose, `"current"` or `"average"`.
     mix: share of `ContinualResolve`'s followers, where there are alternatives.

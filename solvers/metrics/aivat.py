@@ -1,8 +1,8 @@
-"""AIVAT: the worth of a hand with its luck taken out as far as it is known (Burch et al., 2018)."""
-# The estimate replaces the payoff by its mean over the infostates that the known player could
-# have come here with, and takes away what chance and the known player's own draws gave by a value
-# function. Its mean is that of the payoffs, whatever the value function is, if that was fixed
-# before the hand and the policy is the one that was played: then each correction has mean zero.
+"""AIVAT: an unbiased estimate of a hand's payoff, of low variance (Burch et al., 2018)."""
+# The estimate replaces the payoff by its mean over the infostates that the known player could hold,
+# and subtracts, by a value function, the luck of chance and of the known player's own draws. Each
+# correction has mean zero, whatever the function is, if that was fixed before the hand and the
+# policy is the one that was played. So the estimate's mean is that of the payoffs.
 
 import abc
 import functools
@@ -31,7 +31,7 @@ HandPairs = tuple[np.ndarray, np.ndarray]  # player 0's and player 1's infostate
 
 
 class LuckyMove(NamedTuple):
-  """A deal, or a public move of chance or of the known player, and what else could have been."""
+  """A deal, or a public move of chance or of the known player, with all its outcomes."""
 
   taken: int  # which of the `C` outcomes happened
   # `[C, K]` probability of each outcome, given what the known player holds; of a deal, of both
@@ -40,7 +40,7 @@ class LuckyMove(NamedTuple):
 
 
 class HandRecord(NamedTuple):
-  """What is known of one hand.
+  """The record of one hand, as `aivat` takes it.
 
   `K` is what the known player could hold, `H` infostates; where both are known, `K` is all pairs.
 
@@ -55,17 +55,17 @@ class HandRecord(NamedTuple):
 
 
 class ValueFunction(abc.ABC):
-  """Guess of what pairs of infostates are worth at public states, to player 0.
+  """Estimate of the values to player 0 of pairs of infostates at public states.
 
-  No guess biases an estimate, so long as it does not depend on how the hand went; the nearer it is
-  to the truth, the less luck is left.
+  `aivat` is unbiased whatever the values are, so long as they do not depend on how the hand went;
+  the more accurate they are, the lower its variance.
   """
 
   @abc.abstractmethod
   def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
     """Returns the values of pairs `hands` after `history`, which leads to `state`.
 
-    It does not matter where two infostates exclude each other.
+    Values of infostates that exclude each other are ignored.
     """
 
   def deal(
@@ -98,11 +98,11 @@ def chance_of(game: Game, state: np.ndarray, actions: np.ndarray, hands: HandPai
 
 @validation.checked
 def aivat(record: HandRecord) -> float:
-  """Computes the estimate of what the known player wins in a hand (Burch et al., 2018).
+  """Computes the AIVAT estimate of the known player's payoff in a hand (Burch et al., 2018).
 
-  With `R(k)` the probability that nature and the known player come to a node with `k`, given what
-  the other holds: the mean of the payoffs by `R` at the end; and at the deal and every move of
-  chance or of the known player the mean value of what could have happened less that of what did.
+  `R(k)` is the probability that nature and the known player reach a node with `k`, given what the
+  other holds. The estimate is the mean payoff by `R` at the end and, for the deal and every move of
+  chance or the known player, the mean value of all outcomes less that of the one that happened.
 
   Raises:
     TypeError: `record` is something else.
@@ -324,14 +324,14 @@ def _strengths_on(hands, board, dealt, deck: Deck) -> jax.Array:
 
 MAX_RUNOUTS = 2_000
 _MOST_LISTED = 2**20  # ways to deal the rest of a board
-# What the whole way through the order of hands on a flop is worth, in shares of the pot: about what
-# least squares over flops and pairs of hands drawn at random gave. Any number is unbiased.
+# Shares of the pot by which the strongest hand on a flop is worth more than the weakest: about the
+# least squares over random flops and pairs of hands. Any number is unbiased.
 _WORTH_OF_ORDER = 1.25
 _BOARDS_AT_ONCE = 1_024
 
 
 class PotShares(ValueFunction):
-  """Shares of the pot without further bets, times the chips.
+  """The value function of hold'em: the share of the pot without further bets, in chips.
 
   Where the ways to deal the rest of the board are at most `max_runouts`, shares are means over all.
   Where they are more before the first deal, as before a flop, a hand counts as its mean place in

@@ -51,7 +51,7 @@ def public_histories(game: Game, *, max_histories: Positive = 100_000) -> Histor
 
   Args:
     game: the rules.
-    max_histories: how many are too many.
+    max_histories: the most that the game may have.
 
   Raises:
     TypeError: `game` is something else.
@@ -98,7 +98,7 @@ def best_response_worth(histories: Histories, policy: np.ndarray, player: int) -
 
 
 def exploitability_in(histories: Histories, policy: np.ndarray) -> float:
-  """Returns the mean of what best responses win from both players' policies `[N, M, H]`."""
+  """Returns the exploitability of both players' policies `[N, M, H]`."""
   return sum(best_response_worth(histories, policy, p) for p in (0, 1)) / 2
 
 
@@ -128,7 +128,7 @@ def _after(histories: Histories, nodes: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 class Minimax(NamedTuple):
-  """What every state that play can reach is worth.
+  """Minimax values of all states that play can reach.
 
   Attributes:
     states: `[n, S]` public states, the first the game's own; a move leads to a later one.
@@ -154,7 +154,7 @@ def minimax(game: Game, *, max_states: Positive = 1_000_000) -> Minimax:
 
   Args:
     game: the rules, with one infostate a player and no chance.
-    max_states: how many states are too many.
+    max_states: the most that the game may have.
 
   Raises:
     TypeError: `game` is something else.

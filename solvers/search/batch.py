@@ -55,9 +55,9 @@ def _each(function: Callable, *arguments: Any) -> Any:
 def level_values(
   tree: PublicTree, beliefs: jax.Array, values: jax.Array, values_of_average: jax.Array
 ) -> jax.Array:
-  """Shifts each player's values so that the PBS is worth what the average policies make it."""
-  # Plus one constant a player, so that the players' values of the PBS are half the difference of
-  # those that `values_of_average` gives them, and opposite.
+  """Shifts each player's values so that the PBS's value is that of the average policies."""
+  # One constant is added for each player. The PBS is then worth half the difference of the two
+  # players' `values_of_average` to player 0, and the opposite to player 1.
   weights = root_marginals(tree, beliefs)
   weights = jnp.where(jnp.isfinite(weights), weights, 0.0)  # no pair is possible: nothing to level
   worth = (weights * values_of_average).sum(axis=-1)
@@ -66,7 +66,7 @@ def level_values(
 
 
 class Iterates(NamedTuple):
-  """All that `S` searches went through, at j after j updates of each player."""
+  """Every iterate of `S` searches; index j is after j updates of each player."""
 
   policies: jax.Array  # `[S, num_iterations // 2, N, H]`
   believed: jax.Array  # the same shape: the policies that set beliefs below

@@ -59,7 +59,7 @@ class Room(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SearchingAgent:
-  """An agent that searches depth-limited subgames of a game; the whole of it in one object.
+  """An agent that searches depth-limited subgames of a game.
 
   Attributes:
     game, algorithm, leaf_values, subgames, policy, average_last: see `make_searching_agent`.
@@ -204,8 +204,8 @@ def cut_into_calls(
       yield number, frontier.take(chunk), stops[chunk]
 
 
-# What a node's searches leave of noise counts by its reach and falls with the root of their number:
-# for as many searches in all, it is least with numbers that grow with reach to this power.
+# A node's noise counts by its reach and falls with the root of its number of searches. For a given
+# total it is least with numbers proportional to reach to this power.
 _POWER, _LEAST = 2 / 3, 4
 
 
@@ -233,8 +233,8 @@ class Sampled:
 
   Attributes:
     sums: `[N, H]` own reach of each edge of the whole tree by its mover, added up.
-    count: how many they are.
-    key: for those to come.
+    count: playthroughs so far.
+    key: for later ones.
   """
 
   sums: np.ndarray
@@ -285,7 +285,7 @@ def no_playthroughs(agent: SearchingAgent, key: jax.Array) -> Sampled:
 
 
 def average_policy(agent: SearchingAgent, sampled: Sampled) -> np.ndarray:
-  """Returns the policy `[N, H]` on `agent.tree` that the playthroughs come to on average."""
+  """Returns the average policy `[N, H]` of the playthroughs on `agent.tree`."""
   return np.asarray(_normalise(agent.tree, jnp.asarray(sampled.sums, agent.tree.dtype)))
 
 
@@ -306,14 +306,14 @@ def sample_playthroughs(
     start: from `no_playthroughs` or an earlier call with the same agent, parameters and iterations;
       what follows does not depend on where calls began or ended, if none but the last ended within
       a batch.
-    jitter: key of a trajectory of the first search, below which not every playthrough is searched
-      for (`thinned`); None for the trajectory of unmoved beliefs, and all searches.
+    jitter: key that moves the first search's beliefs by rounding, for another trajectory, below
+      which searches are `thinned`; None for neither.
     num_playthroughs: in all, those of `start` included.
     agent, params, num_iterations, unsafe, progress: see `searching_policy`; progress counts from
       `start`.
 
   Yields:
-    What has been sampled after each batch, at least once.
+    The sums after each batch, at least once.
 
   Raises:
     ValueError: a number is out of range.

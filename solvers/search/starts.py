@@ -156,8 +156,8 @@ def explore(problem: Problem, policy: Levels, explorer: jax.Array, rate: float) 
 def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.Array:
   """Returns the probability that play by `policy` from root `beliefs` ends at each leaf: `[L]`.
 
-  What is missing to one is the probability of a terminal node; all of it where no pair of
-  infostates is compatible.
+  The rest, up to one, is the probability of a terminal node. It is one where no pair of infostates
+  is compatible.
   """
   tree = problem.tree
   first, second = (
@@ -171,8 +171,8 @@ def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.
   if tree.padded:  # below a deal padding is reached like any other outcome
     joint = jnp.where(jnp.asarray(tree.leaf_actor) != PADDING, joint, 0.0)
   total = (beliefs[0] * problem.root_mass[0]).sum()
-  # Exploring may lead where the beliefs, which know nothing of it, leave no compatible pair of
-  # hands; what sums that cancel leave of nothing is rounding.
+  # Exploration may reach nodes at which the beliefs, which ignore it, leave no compatible pair of
+  # hands. Their sums cancel to rounding errors instead of zero.
   return jnp.where(total > 1e-6, joint / jnp.maximum(total, 1e-6), 0.0)
 
 

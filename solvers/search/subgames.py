@@ -133,7 +133,7 @@ class Stage(abc.ABC):
 
   @abc.abstractmethod
   def holds(self, roots: Roots) -> jax.Array:
-    """Says which of `roots` stand at this stage: `[B]`; other methods take any for one of them."""
+    """Says which of `roots` stand at this stage: `[B]`; other methods assume that all do."""
 
   @abc.abstractmethod
   def trees_at(self, roots: Roots) -> PublicTree:
@@ -357,7 +357,7 @@ class TemplateSubgames:
       for number, template in enumerate(self.rules.templates)
     )
 
-  num_subgames = None  # nobody counts them
+  num_subgames = None  # not counted
   starts_apart = True
 
   @property

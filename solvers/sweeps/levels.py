@@ -178,7 +178,7 @@ def _lower_one_by_one(parents: jax.Array, rows: jax.Array, *, maximum: bool) -> 
 
 
 def chance_reach(tree: PublicTree, dtype) -> Levels:
-  """Returns the probability of all that chance did to get to each node: `[n, 1]` a level."""
+  """Returns the product of chance's probabilities up to each node: `[n, 1]` a level."""
   chance = [jnp.ones((1, 1), dtype)]
   for i, level in enumerate(tree.structure.levels[1:], start=1):
     below = to_children(level, chance[-1])

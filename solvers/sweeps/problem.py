@@ -26,7 +26,7 @@ from solvers.sweeps.pairs import TreePairs, make_pairs
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Alternatives:
-  """What the opponent of a search is promised instead of the subgame (thesis, section 5.1).
+  """Alternative payoffs of the opponent, who takes them or enters the subgame (thesis, 5.1.2).
 
   Attributes:
     value: `[H]` expected payoff to the opponent for each of its root infostates, the other's
@@ -47,7 +47,7 @@ class Alternatives:
 
 
 class Lock(NamedTuple):
-  """What players are held to: a policy is `least` plus `free` times one over the `open` moves."""
+  """Bounds on policies: each is `least` plus `free` times a distribution over the `open` moves."""
 
   # In a problem each is by level.
   least: Any  # `[N, H]` the least probability of each move
@@ -91,8 +91,8 @@ class Problem:
     nature: for each player, for each level of nodes `[n or 1, H]`: root belief times public chance.
     root_mass: `[P, H]` the opponent's mass at the root that is compatible with an infostate.
     exists: for each level `[n, 1]`, 0 for nodes that are not there, or None if all are.
-    floor: what players are held to, or None where they are free.
-    alternatives: what gadgets weigh the root's values against, or None.
+    floor: bounds on players' policies, or None.
+    alternatives: alternative payoffs that gadgets compare with the root's values, or None.
   """
 
   tree: Any
@@ -157,7 +157,7 @@ class Problem:
     return self.nature[player][0][0]
 
   def root_hands(self, player: int) -> jax.Array:
-    """Returns the beliefs, each as often as an infostate stands for others: `[H]`."""
+    """Returns the beliefs times the hands that each infostate stands for: `[H]`."""
     return self.root_beliefs(player)
 
   def pair_mass(self) -> jax.Array:
@@ -321,7 +321,7 @@ class Problem:
     return self.normalise(tuple(jnp.zeros(shape, self.dtype) for shape in self.shapes))
 
   def chance_policy(self, like: Levels) -> Levels:
-    """Returns one for all nodes that are there: the rows that no player moved to, `[n, H]`."""
+    """Returns one at all nodes that exist, the policy where no player moved: `[n, H]` a level."""
     return (jnp.ones_like(like[0]), *(self._existing(i, x) for i, x in enumerate(like) if i))
 
   def normalise(self, weights: Levels, *, free: bool = False) -> Levels:

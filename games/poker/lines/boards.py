@@ -1,4 +1,4 @@
-"""The boards of each round of betting, one of those that suits take to each other, and hands.
+"""Boards of each round of betting, one of each class of renamed suits, and the hands on them.
 
 Suits may change places by permutations that leave the board and both ranges as they are.
 """
@@ -181,7 +181,7 @@ class Alike(NamedTuple):
 
 
 def find_alike(game: Holdem, beliefs: np.ndarray) -> Alike:
-  """Returns the cards and hands of a spot that are alike: suits, or cards where they leave less."""
+  """Returns the alike cards and hands of a spot: by suits, or by cards where that leaves fewer."""
   suits = suit_permutations(game, beliefs)
   moved = moved_hands(game, suits)
   group = card_groups(game)
@@ -214,7 +214,7 @@ def alike_hands(game: Holdem, beliefs: np.ndarray, group: np.ndarray) -> np.ndar
 
 
 def say_permutations(game: Holdem, permutations: np.ndarray) -> str:
-  """Returns one sentence that says which suits may change places."""
+  """Returns a sentence about the suits that may change places."""
   deck = game.deck
   suits = deck.suit_of[permutations[:, : len(deck.suits)]]  # of the lowest rank's cards
   alike = {tuple(np.unique(column).tolist()) for column in suits.T}

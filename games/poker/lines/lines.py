@@ -139,8 +139,8 @@ _STATIC = {"static": True}
 class Group:
   """Boards of a round with one list of classes of hands; of each player."""
 
-  # D is 1 where all boards are alike, or the number of boards, of whose cards some hands of a class
-  # may hold one.
+  # D is 1 where all boards are alike, else the number of boards: there some hands of a class may
+  # hold a card of a board.
 
   cards: tuple[Array, Array]  # [D, J, 2] the cards of a hand of each class
   size: tuple[Array, Array]  # [D, J] hands of each class
@@ -210,8 +210,8 @@ class LineMap:
 class Lines:
   """A spot of hold'em for solvers: rows are lines of betting, columns boards and hands.
 
-  Each player has columns of its own, for the hands of its range alone. Suits that may change places
-  are found (`suit_permutations`); of cards and of hands that they take to each other there is one.
+  Each player has columns of its own, for the hands of its range alone. Of cards and of hands that
+  suits which may change places (`suit_permutations`) take to each other, one stands for all.
 
   Attributes:
     stakes: for each level, `[folds]` and `[showdowns]` what a line is worth to player 0 if it wins,

@@ -22,7 +22,7 @@ def bucket(number: int, digits: int = 4) -> int:
 
 
 def river_bucket(number: int) -> int:
-  """Returns the least number not below `number` of few, into which rivers of a spot fall."""
+  """Returns the least of a few widths, shared by rivers of a spot, that is not below `number`."""
   # All hands with or without a flush are 272 and 96 classes, realistic ranges often up to 192.
   return next((n for n in _WIDTHS if n >= number), bucket(number, 2))
 
@@ -34,7 +34,7 @@ class Shape(NamedTuple):
   hands: tuple[tuple[tuple[int, int], ...], ...]  # of each group, each player's
   # most cards that a hand may be dealt, of each round and player; 0 at first
   cards: tuple[tuple[int, int], ...]
-  kind: Hashable  # what no rounding makes alike
+  kind: Hashable  # the rest, in which shapes must agree
 
   @property
   def cells(self) -> int:
@@ -67,10 +67,10 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
 def round_up(
   lines: Lines, to: Callable[[int], int] | None = None, *, shape: Shape | None = None
 ) -> tuple[Lines, list[np.ndarray]]:
-  """Pads hands and boards with some of no reach; a few per cent more columns.
+  """Pads lines with hands and boards of reach zero, by a few per cent of the columns.
 
-  Of a river, which takes longer to compile than to solve, more, so that boards of a spot compile
-  three or so programs.
+  Rivers, which take longer to compile than to solve, are padded more, so that the boards of a spot
+  share about three programs.
 
   Args:
     lines: from `make_lines`.

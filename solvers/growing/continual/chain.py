@@ -1,4 +1,4 @@
-"""Many searches of one game side by side, each after another of the same player, and its play."""
+"""Chains of searches, each of which goes on from the same player's last one, and play by them."""
 
 import functools
 from typing import Any, NamedTuple, Protocol
@@ -25,15 +25,15 @@ class PublicState(NamedTuple):
 
 
 class Left(NamedTuple):
-  """What a search leaves to the next one of the same player, by the places of its store.
+  """Results of a search that the same player's next one starts from, by place of its store.
 
   Attributes:
-    current: `[]` the place of the decision that it was for; -1 if there was none.
+    current: `[]` the place of the decision searched for; -1 before the first search.
     here: that decision; before the first search, where the game begins.
     child: `[C, A]` the places after each action, -1 for none; None where all searches share them.
     values: `[P, C, H]` mean expected payoffs at its inner nodes.
     reach: `[P, C, H]` players' ranges.
-    known: `[P, C]` at which places something is known of a player's values.
+    known: `[P, C]` bool, places where a player's `values` are defined.
   """
 
   current: jax.Array
@@ -45,7 +45,7 @@ class Left(NamedTuple):
 
 
 class ChainSearch(NamedTuple):
-  """What a search starts from, and the decision that it is for."""
+  """The start of a search: its root, beliefs and promises, and the decision that it is for."""
 
   root: PublicState  # the public state there
   path: jax.Array  # `[D]` public actions from there to the decision; -1 for none
@@ -97,9 +97,9 @@ def next_start(
   searcher: jax.Array,
 ) -> ChainSearch:
   """Returns the search for a decision after another of the same player, or after none."""
-  # It starts at the last state on the way of which that search knows what the opponent may be
-  # promised: of a state that has just joined it knows nothing. The opponent's own row of the
-  # beliefs is uniform, since the gadget weighs its infostates. All arguments may be traced.
+  # It starts at the last state on the path where the earlier search has values to promise the
+  # opponent, which it lacks for a state that has just joined. The opponent's own row of the beliefs
+  # is uniform, since the gadget weighs its infostates. All arguments may be traced.
   dtype = left.reach.dtype
   place = jnp.maximum(left.current, 0)
 
@@ -132,7 +132,7 @@ class Found(NamedTuple):
   """The result of a search.
 
   Attributes:
-    policy: `[M, H]` the average policy where it was for, as `moves_of` numbers moves.
+    policy: `[M, H]` the average policy at the decision, as `moves_of` numbers moves.
     values: `[P, H]` expected payoffs there.
     root_values, root_mass: `[P, H]`, see `Grown`.
     left, asked: for the next search, and one of its questions.
@@ -147,11 +147,11 @@ class Found(NamedTuple):
 
 
 class How(NamedTuple):
-  """How searches are made; static.
+  """Settings and network of searches; static.
 
   Attributes:
     search: settings, of any length.
-    network: what they ask; see `gt_cfr`.
+    network: value-and-policy network; see `gt_cfr`.
   """
 
   search: GTCFR
@@ -159,7 +159,7 @@ class How(NamedTuple):
 
 
 class Ground(Protocol):
-  """A game for searches to follow each other in, with the stores that they grow.
+  """A game in which chains of searches run, and the kind of store that they grow.
 
   Attributes:
     rules: the game's.
@@ -174,7 +174,7 @@ class Ground(Protocol):
     """Returns the empty result, before the first search of a game."""
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
-    """Returns the kinds of `search` from states `roots` `[B, S]`, and which are theirs `[B]`."""
+    """Returns the forms of `search`, each with the roots `[B]` of `[B, S]` that it is for."""
     return [(self.search, jnp.ones(len(roots), bool))]
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
@@ -229,7 +229,7 @@ def next_starts(
 
 
 class Standing(NamedTuple):
-  """Where a game stands.
+  """The state of a game in progress, as arrays.
 
   Attributes:
     here: the public state, a decision or the end.

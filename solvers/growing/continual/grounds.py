@@ -1,8 +1,8 @@
 """The grounds of chains of searches, and policies of agents that search at every decision."""
-# A ground is a written-out tree with small parts of it, or rules: a search near the end takes as
-# long as its part of the game is large, if its tree is of that part alone. The policy of one seat
-# is exact (Player of Games, section B.1): its searches depend on what it saw alone, so that all
-# of them can be made beforehand, those further down the tree after those above.
+# A ground is a written-out tree with small parts of it, or rules. A search near the end takes less
+# time where its tree is its own part of the game alone. The policy of one seed is computed exactly:
+# a search depends on the public history and the searches above it, so that all can be made
+# beforehand, from the root down (Player of Games, section 4.1).
 
 import collections
 import dataclasses
@@ -78,7 +78,7 @@ class TreeGround(Ground):
 
   @property
   def num_subgames(self) -> int:
-    """How many states of the game a search may be about."""
+    """Number of inner nodes, each of which a search may start from."""
     return sum(level.num_inner for level in self.tree.structure.levels)
 
   def nothing(self) -> Left:
@@ -151,7 +151,7 @@ class RulesGround(Ground):
   rules: Game = dataclasses.field(metadata={"static": True})
   capacity: int = dataclasses.field(metadata={"static": True})
 
-  num_subgames = None  # nobody has counted the states that a search may be about
+  num_subgames = None  # public states are not counted
 
   @classmethod
   def of(cls, rules: Game, search: GTCFR) -> "RulesGround":
@@ -217,8 +217,8 @@ def _part_roots(tree: PublicTree, share: float) -> list[int]:
   return np.flatnonzero(first & (kind <= CHANCE) & (parent >= 0)).tolist()
 
 
-# Room of the trees of searches of which no more than so many nodes are ahead: most are near the
-# end of the game, and what they find does not depend on their room.
+# Capacities of searches below which at most so many histories lie. Most searches are near the end
+# of the game, and results do not depend on the capacity.
 _ROOM = (48, 384)
 Progress = Callable[[int, int], None]
 Chain = Literal["own", "single"]
@@ -241,13 +241,13 @@ def resolved_policies(
 
   Args:
     game, tree: the game and its whole tree.
-    search: settings of every search; `mix` says how far the opponent's range is trusted.
+    search: settings of every search; see `ContinualResolve` for `mix`.
     seeds: one agent each.
     network, params: as for `gt_cfr`.
     chain: which search the next starts from: `"own"`, the same player's last, or `"single"`, the
       last of either, which is not sound: values under the other's gadget are nobody's promises.
-    batch_size: searches made side by side; None for what suits the device.
-    progress: called with how many searches are done, and of how many.
+    batch_size: searches side by side; None for what suits the device.
+    progress: called with the searches done, and the number of all.
 
   Raises:
     ValueError: `chain` or `batch_size` is not allowed, or `tree` is of another game or cut off.
@@ -295,7 +295,7 @@ def history_policies(
     grounds = [RulesGround(histories.game, x) for x in rooms]
 
   def ground_of(ahead: int) -> Any:
-    """Returns the ground of searches that `ahead` histories are ahead of."""
+    """Returns the ground of searches whose roots have `ahead` histories below."""
     return next((x for x in grounds[:-1] if x.capacity >= ahead), grounds[-1])
 
   batch_size = batch_size or tuning.pieces().chains

@@ -1,4 +1,4 @@
-"""The problem of an inserted tree: sweeps by depth over nodes of any order (store B)."""
+"""The problem of an inserted tree: sweeps by depth over nodes of any order."""
 
 import dataclasses
 from collections.abc import Callable
@@ -118,8 +118,8 @@ class InsertedProblem(PlacesProblem):
 # that is wider than a depth is empty.
 _BLOCK, _FEW = 32, 8
 _LITTLE = 512
-# What any infostate weighs at the root beside its belief: an average policy must say something of
-# those that nobody believes in, and where they meet others their share is beyond float64.
+# Added to every infostate's belief at the root: an average policy must be defined at infostates of
+# belief zero, and where these merge with others their share is below float64's precision.
 _LEAST = 1e-20
 
 

@@ -1,4 +1,4 @@
-"""A public tree that grows by insertion into arrays of fixed capacity (store B).
+"""A public tree that grows by insertion into arrays of fixed capacity.
 
 A child's place is after its parent's, so that places are an order from the top down.
 """
@@ -30,7 +30,7 @@ class InsertedTree:
   # Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`,
   # `M` moves of `Game.moves_of`, which are the actions where all moves are seen.
   count: jax.Array  # how many nodes there are
-  lost: jax.Array  # how many had to stay out for want of room; their parents kept what they were
+  lost: jax.Array  # how many nodes had no room; their parents stay as they were
   state: jax.Array  # `[C, S]` the game's public state
   kind: jax.Array  # `[C]` 0 or 1 (that player moves), `CHANCE`, `TERMINAL`, or `PADDING` where free
   depth: jax.Array  # `[C]` public actions since the root; -1 where free

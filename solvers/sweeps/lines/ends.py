@@ -25,7 +25,7 @@ _BY_CARD = 2.5  # sums by card where a table has so many times their entries
 
 
 class Folds(NamedTuple):
-  """What a fold is worth to each player: the other's reach that shares no card with a hand."""
+  """Tables for folds: the other player's reach that shares no card with each hand."""
 
   # Each player's table `[D, J of the other, J]`; where sums by card are faster, how many hands of
   # each of the other's classes hold a card, and how many there are: `[D, J of the other, C + 1]`
@@ -44,7 +44,7 @@ class Order(NamedTuple):
 
 
 class Cards(NamedTuple):
-  """What one player's hands hold."""
+  """The cards of one player's hands, by class."""
 
   held: jax.Array  # `[D, J, M]` the cards of the hands of a class, then any
   number: jax.Array  # `[D, J, M]` how many of its hands hold each, then 0

@@ -28,7 +28,7 @@ class LinesProblem(Problem):
   Attributes:
     lines: of betting.
     ends: for each street and group of boards, folds and showdowns.
-    floor: what players are held to, `[n, 1]` or `[n, W]`, or None.
+    floor: bounds on players' policies, `[n, 1]` or `[n, W]`, or None.
   """
 
   lines: Lines
