@@ -144,11 +144,10 @@ def no_old_objects_in_collections():
   gc.freeze()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def forget_programs():
-  """Drops compiled programs between test files once there are very many."""
-  yield
-  if _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
+def pytest_runtest_teardown(item, nextitem):
+  """Drops compiled programs once there are very many, between files and after slow tests."""
+  ends = nextitem is None or nextitem.path != item.path or item.get_closest_marker("slow")
+  if ends and _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
     jax.clear_caches()
     gc.unfreeze()
     gc.collect()

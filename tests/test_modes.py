@@ -67,13 +67,11 @@ TOO_LONG = ("preset", "evaluator", "agent", "command", "solve_to", "gt_cfr", "re
 
 
 @pytest.fixture(autouse=True)
-def forget_programs_of_slow_tests(request):
-  """Drops runs of other modes, and compiled programs: one process cannot hold those of all."""
+def forget_runs():
+  """Drops runs of other modes."""
   golden.trained.cache_clear()
   yield
   golden.trained.cache_clear()
-  if request.node.get_closest_marker("slow"):
-    jax.clear_caches()
 
 
 @contextlib.contextmanager
