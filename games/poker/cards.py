@@ -278,7 +278,7 @@ def strengths_on(deck: Deck, hands: Rows, board: Rows) -> Any:
     integers(name, cards, 0, deck.num_cards - 1, ndim=ndim)
     for name, cards, ndim in (("hands", hands, 2), ("board", board, 1))
   )
-  blocked = (hands[:, :, None] == board[None, None]).any(axis=(1, 2))
+  blocked = (hands[:, :, None] == board.astype(hands.dtype)[None, None]).any(axis=(1, 2))
   masks = suit_masks(deck, hands)  # the same on all boards
   if len(board):
     masks = masks | suit_masks(deck, board[None])
