@@ -396,13 +396,15 @@ def refine(
 
   Raises:
     TypeError: an argument is of another kind.
-    ValueError: as `blueprint_values` and `solve_batch`, or there are no subgames at that cut, or
-      `gadget` is another player's.
+    ValueError: as `blueprint_values` and `solve_batch`, or there are no subgames at that cut,
+      `gadget` is another player's, or None with `known` or `gifts`.
   """
   check_tree_of(game, tree)
   beliefs = check_whole(tree, policy, beliefs)
   if gadget is not None:
     validation.check_gadget(gadget, searcher)
+  elif known is not None or gifts:
+    raise ValueError("gadget=None takes no known and no gifts: unsafe search promises nothing")
   if known is not None:
     if known.searcher != searcher:
       raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")

@@ -61,8 +61,9 @@ def test_another_figure_is_noticed(name):
 
 
 @pytest.mark.slow
-def test_rounding_does_not_decide_how_much_hunl_small_searches_and_learns():
-  name, exact = "preset/hunl_small", ("solves", "value_added", "value_features", "value_mask")
+@pytest.mark.parametrize("preset", ["hunl_small", "small_turn_endgame_holdem"])
+def test_rounding_does_not_decide_how_much_is_searched_and_learned(preset):
+  name, exact = f"preset/{preset}", ("solves", "value_added", "value_features", "value_mask")
   stored, found = ({x: y[x] for x in exact} for y in (STORED[name], CASES[name].compute()))
   assert difference(stored, found) <= cases.FLOAT32
 

@@ -488,13 +488,12 @@ for _name in (x for x in PRESETS if not x.startswith("deep_cfr_")):  # which cam
   # Rounding decides where searches of hunl_small go: one version compiled with XLA's optimisation
   # and without parts by 0.02 in the first loss, and both by 0.04 from the golden in some figure. In
   # float64 an agent with the untrained network chooses as at 6cea797b, to 1e-11.
-  # So it does in small_turn_endgame_holdem, whose hands tie: even in float64 one version compiled in
-  # two ways parts by 0.002. Stacks that vary have no ties, and their figures are of float64.
+  # So it does in small_turn_endgame_holdem, whose hands tie: one version compiled in these two ways
+  # parts by 0.002 in float64, too. With other stacks or boards none tie: figures are of float64.
+  _x64 = _name in ("small_turn_endgame_holdem_varied", "flop_holdem")
   _rtol = {"hunl_small": 0.1, "small_turn_endgame_holdem": 0.01}.get(_name, FLOAT32)
-  _settings = {"slow": _name != "kuhn_poker", "rtol": _rtol}
-  if _name == "small_turn_endgame_holdem_varied":
-    _settings |= {"rtol": EXACT, "x64": True}
-  add_float32(f"preset/{_name}", stepped, _name, **_settings)
+  _rtol, _slow = EXACT if _x64 else _rtol, _name != "kuhn_poker"
+  add_float32(f"preset/{_name}", stepped, _name, slow=_slow, rtol=_rtol, x64=_x64)
 for _name in ("kuhn_poker", "pog_kuhn", "pog_tic_tac_toe", "pog_glasses"):
   add_float32(f"agent/{_name}", chosen, _name, slow=_name != "kuhn_poker")
   add_float32(f"evaluator/{_name}", evaluated, _name)

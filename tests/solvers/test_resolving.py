@@ -320,4 +320,5 @@ test_what_cannot_be_solved_so_is_refused = refused(
   (lambda: solve(np.zeros(2), solvers.fictitious_play()), "must be of the CFR family"),
   (lambda: solvers.refine(GAME, TREE, POLICY, searcher=1, gadget=Maxmargin(0)), "is for player 0"),
   (lambda: solvers.refine(GAME, TREE, POLICY, searcher=1, cut=[0, int(GUESS)]), "node below node"),
+  (lambda: solvers.refine(GAME, TREE, POLICY, searcher=1, gadget=None, gifts=1), "takes no known"),
 )
