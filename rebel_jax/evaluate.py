@@ -13,6 +13,7 @@ import jax
 
 import solvers
 from rebel_jax import flags
+from rebel_jax.agents.dealer import same_rules
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import Config, DeepCFR, allowed
 from rebel_jax.evaluation.opponents import LADDER, MEASURED
@@ -50,6 +51,8 @@ class Options(flags.SearchOptions):
     ladder: Play also a player who always folds to bets, and one who searches as the agent does with
       no network, as if hands were shown after the round; where a game is too large for
       exploitability.
+    against: Another network to play instead of the simple players, both searching alike; where a
+      game is too large for exploitability.
     lbr_hands: Hands of hold'em that local best response plays against the agent, an even number,
       where a game is too large for exploitability; 0 for none.
     json: Print one JSON object on standard output instead of a table.
@@ -67,6 +70,7 @@ class Options(flags.SearchOptions):
   at_once: bool = False
   seeds: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
   ladder: bool = False
+  against: Annotated[str | None, allowed.optional(allowed.text("CHECKPOINT"))] = None
   lbr_hands: Annotated[int, allowed.iterations(0)] = 0
   json: bool = False
 
@@ -83,7 +87,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   policy = checkpoint.load(options.checkpoint).at_spot(options.game_params)
   flags.check_kind(options, policy.config.search)
   changes, settings = _settings(options, policy.config)
-  config = policy.config.replace(**{x: y for x, y in changes.items() if y is not None})
+  config = _changed(policy.config, changes)
   with shown:
     shown.show("compiling", 0.0)
     evaluator = make_evaluator(config, **settings)
@@ -157,9 +161,33 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
       of_exploitability,
       f"is about exploitability, which cannot be computed in {config.game!r}",
     )
-    return changes, {"opponents": LADDER if options.ladder else MEASURED}
-  flags.refuse(options, ["lbr_hands", "ladder"], "is for hold'em too large for a tree")
+    return changes, _opponents(options, config, changes)
+  flags.refuse(options, ["lbr_hands", "ladder", "against"], "is for hold'em too large for a tree")
   return changes, of_exploitability
+
+
+def _opponents(options: Options, config: Config, changes: dict[str, Any]) -> dict[str, Any]:
+  """Returns whom hands are played against, as `HandsEvaluator` takes it."""
+  if options.against is None:
+    return {"opponents": LADDER if options.ladder else MEASURED}
+  other = checkpoint.load(options.against).at_spot(options.game_params)
+  if other.config.search.kind != config.search.kind:
+    raise allowed.ConfigError(
+      f"against={options.against!r} has {other.config.search.kind}; allowed are networks that have "
+      f"{config.search.kind}"
+    )
+  games = [x.make_game() for x in (config, other.config)]
+  if not same_rules(*games):
+    raise allowed.ConfigError(
+      f"against={options.against!r} plays {games[1]!r} and {options.checkpoint!r} {games[0]!r}; "
+      "both must play the same game"
+    )
+  other = other._replace(config=_changed(other.config, changes))
+  return {"opponents": LADDER * options.ladder, "against": other}
+
+
+def _changed(config: Config, changes: dict[str, Any]) -> Config:
+  return config.replace(**{name: x for name, x in changes.items() if x is not None})
 
 
 def _kept(measure: Callable[[], Any], default: Any = None) -> tuple[Any, bool]:

@@ -87,7 +87,7 @@ class ReBeLSearch(SearchKind):
   kind: ClassVar[str] = "ReBeL's searches"
   options: ClassVar[tuple[str, ...]] = (
     "playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe", "trajectories",
-    "lbr_hands", "ladder",
+    "lbr_hands", "ladder", "against",
   )  # fmt: skip
   agent_options: ClassVar[tuple[str, ...]] = ("iterations", "algorithm", "depth")
   solves_per_lane: ClassVar[float] = 1.0  # subgames in a step

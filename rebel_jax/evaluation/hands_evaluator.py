@@ -1,4 +1,4 @@
-"""Winnings of the agent of whole hold'em from simple players, where nothing exact is measured.
+"""Winnings of the agent of whole hold'em from other players, where nothing exact is measured.
 
 Both players' reach is kept for all hands; only the end at which play goes on, and the cards on the
 board, are sampled. This conditional mean of a match is unbiased and has less variance. As in AIVAT
@@ -19,9 +19,10 @@ from games.pairs import compatible_mass, holds
 from games.poker.dealing import draw_cards
 from games.poker.streets import Streets
 from games.template import fill
+from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show
-from rebel_jax.evaluation.opponents import MEASURED, OPPONENTS, SHOWN, likes
+from rebel_jax.evaluation.opponents import AGAINST, MEASURED, OPPONENTS, SHOWN, likes
 from rebel_jax.networks.poker import ShownValues, Table
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
@@ -29,7 +30,6 @@ from solvers import Algorithm, LeafValues, tuning
 from solvers.leaf_values import LeafQuery, normalise_beliefs
 from solvers.search import (
   SearchPolicy,
-  SearchResult,
   TemplateStage,
   TemplateSubgames,
   first_policy,
@@ -57,13 +57,14 @@ class Tables(NamedTuple):
 
 
 class HandsSearch(NamedTuple):
-  """Settings of the agent's searches, see `search_batch`; static."""
+  """Settings of a player's searches, see `search_batch`; static."""
 
   algorithm: Algorithm
   leaf_values: LeafValues
   network: SearchPolicy | None
   num_iterations: int
-  other: "HandsSearch | None" = None  # another player's, whose averages it plays; None for none
+  averages: bool = False  # whether it plays average policies, not random iterations'
+  other: "HandsSearch | None" = None  # the other player's; None for one that does not search
 
 
 def sit_down(rules: Streets, roots: jax.Array) -> Tables:
@@ -81,30 +82,32 @@ def play_round(
   likes: Callable[[PublicTree], jax.Array],
   tables: Tables,
   opponent: jax.Array,
-  params: Any,
+  params: tuple[Any, Any],
   key: jax.Array,
 ) -> Tables:
   """Plays the games at a stage to its end against the `opponent` `[]` of those in `likes`.
 
   Games at other stages stay as they are. `likes(tree)` says how much each of `K` players likes each
-  move of a tree, whoever would make it: `[K, N]`.
+  move of a tree, whoever would make it: `[K, N]`. Instead of them `search.other` plays, if there is
+  one; `params` are of both searches.
   """
   number = len(tables.seat)
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
   trees = stage.trees_at(tables.roots)
   features = stage.features_at(tables.roots, trees)
-  algorithm = search.algorithm
-  stops = spread_stops(
-    stop_key, number, search.num_iterations, algorithm.averaging, algorithm.head_start
-  )
-  found = _searched(stage, search, trees, features, tables.beliefs, stops, here, params)
+
+  def searched(by: HandsSearch, beliefs: jax.Array, params: Any, key: jax.Array) -> Any:
+    about = by.algorithm.averaging, by.algorithm.head_start
+    stops = spread_stops(key, number, by.num_iterations, *about)
+    return _searched(stage, by, trees, features, beliefs, stops, here, params)
+
+  policy, ours = searched(search, tables.beliefs, params[0], stop_key)
   if search.other is None:
-    theirs, other = found.leaf_beliefs, jax.vmap(lambda x: favourites(x, likes(x)[opponent]))(trees)
+    theirs, other = ours, jax.vmap(lambda x: favourites(x, likes(x)[opponent]))(trees)
   else:
-    answer = _searched(stage, search.other, trees, None, tables.theirs, stops, here, params)
-    other = answer.average_policy
-    theirs = jax.vmap(beliefs_below)(trees, tables.theirs, other)
+    other_key = jax.random.fold_in(stop_key, 1)
+    other, theirs = searched(search.other, tables.theirs, params[1], other_key)
 
   def settle(tree, reach, policy, other, seat):
     problem = make_problem(tree, reach, lanes=number)
@@ -113,7 +116,7 @@ def play_round(
     shares = leaf_probabilities(problem, played, reach)
     return won, shares, beliefs_at_leaves(problem, played)
 
-  won, shares, below = jax.vmap(settle)(trees, tables.reach, found.policy, other, tables.seat)
+  won, shares, below = jax.vmap(settle)(trees, tables.reach, policy, other, tables.seat)
   won = tables.won + jnp.where(here, tables.weight * won, 0.0)
   if not stage.num_leaves:
     return tables._replace(won=won, weight=jnp.where(here, 0.0, tables.weight))
@@ -124,7 +127,9 @@ def play_round(
   )
   weight = tables.weight * shares.sum(axis=1)
   live = here[:, None] & (shares > 0)
-  evaluate = packed_leaf_values(trees, live, number * stage.num_leaves, search.leaf_values, params)
+  evaluate = packed_leaf_values(
+    trees, live, number * stage.num_leaves, search.leaf_values, params[0]
+  )
   seen = jnp.asarray(trees.leaf_features).swapaxes(0, 1)
   values = jnp.stack([evaluate(LeafQuery(seen[p], p, below)) for p in (0, 1)], axis=2)
   guess = jnp.where(live, guessed(stage.rules, values, below), 0.0) * (1 - 2 * tables.seat)[:, None]
@@ -132,7 +137,7 @@ def play_round(
   wide = here[:, None, None]
   return tables._replace(
     roots=jnp.where(here[:, None], following[row, leaf], tables.roots),
-    beliefs=jnp.where(wide, found.leaf_beliefs[row, leaf], tables.beliefs),
+    beliefs=jnp.where(wide, ours[row, leaf], tables.beliefs),
     theirs=jnp.where(wide, theirs[row, leaf], tables.theirs),
     reach=jnp.where(wide, below[row, leaf], tables.reach),
     weight=jnp.where(here, weight, tables.weight),
@@ -169,8 +174,9 @@ def _searched(
   stops: jax.Array,
   active: jax.Array,
   params: Any,
-) -> SearchResult:
-  """Searches the subgames of a stage; those of the first, in which all hands start, once."""
+) -> tuple[Levels, jax.Array]:
+  """Returns what is played at a stage, and the PBSs at leaves that it leads to."""
+  # In the first stage all hands start alike, so that one search serves them all.
   initial = first_policy(search.network, stage, trees, features, beliefs, params)
   once = stage.number == 0
   asked = trees, beliefs, stops, active, initial
@@ -181,16 +187,18 @@ def _searched(
     leaf_values=search.leaf_values, params=params, active=asked[3], initial_policy=asked[4],
     num_rows=max(len(asked[3]) * stage.num_leaves, 1), keep_iterates=int(once),
   )  # fmt: skip
-  if found.iterates is None:
-    return found
   kept = found.iterates
-  averages = jnp.repeat(kept.average_policy, len(stops), axis=0)
-  policy, known, average = (
-    jax.vmap(split_levels)(trees, x)
-    for x in (kept.policies[0, stops], kept.believed[0, stops], averages)
-  )
-  below = jax.vmap(beliefs_below)(trees, beliefs, known)
-  return found._replace(policy=policy, average_policy=average, leaf_beliefs=below)
+  if search.averages:
+    played = known = found.average_policy
+    if once:
+      played = known = jax.tree.map(lambda x: jnp.repeat(x, len(stops), axis=0), played)
+  elif kept is None:
+    return found.policy, found.leaf_beliefs
+  else:
+    played, known = (
+      jax.vmap(split_levels)(trees, x[0, stops]) for x in (kept.policies, kept.believed)
+    )
+  return played, jax.vmap(beliefs_below)(trees, beliefs, known)
 
 
 def guessed(rules: Streets, values: jax.Array, beliefs: jax.Array) -> jax.Array:
@@ -242,23 +250,42 @@ _INTERVAL = 1.96  # standard errors, 95 %
 class HandsEvaluator(Measures):
   """Measures the agent's winnings a hand, in thousandths of a big blind."""
 
-  def __init__(self, config: Config, game: Any = None, opponents: Sequence[str] = MEASURED):
+  def __init__(
+    self,
+    config: Config,
+    game: Any = None,
+    opponents: Sequence[str] = MEASURED,
+    against: Policy | None = None,
+  ):
     """Prepares the programs; hands start as the game itself does, without what training varies."""
-    self._opponents = opponents
+    # `against`: another network, one more opponent.
+    self._opponents = (*opponents, *[AGAINST] * (against is not None))
     self.game: Any = config.make_game() if game is None else game
     self.about = {"algorithm": config.rebel.eval_algorithm}
     self._config = config
-    self._search = HandsSearch(
+    self._rules: Any = self.game.templates()
+    self._search = self._search_of(config)
+    shown = self._search._replace(
+      leaf_values=ShownValues(Table.of(self._rules.game)), network=None, averages=True
+    )
+    # Searches of opponents that search, and their parameters.
+    self._others: dict[str, tuple[HandsSearch, Any]] = {SHOWN: (shown, None)}
+    if against is not None:
+      self._others[AGAINST] = self._search_of(against.config), against.params
+      self.about["against"] = against.about["checkpoint"]
+    searches = [self._search, *(x for x, _ in self._others.values())]
+    self._stages = TemplateSubgames(self._rules, any(x.network for x in searches)).stages
+
+  def _search_of(self, config: Config) -> HandsSearch:
+    return HandsSearch(
       make_algorithm(config, config.rebel.eval_algorithm),
       NetworkLeafValues(make_network(config, self.game)),
       make_search_policy(config, self.game),
       config.rebel.final_iterations,
     )
-    self._rules: Any = self.game.templates()
-    self._stages = TemplateSubgames(self._rules, self._search.network is not None).stages
 
   def measured(self, params: Any, seed: int, final: bool, show: Show) -> Iterator[Measurement]:
-    """Measures against each of the opponents, of those in `LADDER`."""
+    """Measures against each of the opponents."""
     # The row has `won_mbb_OPPONENT`, half the width of its 95 % interval, and `hands`, those
     # against its last opponent.
     search = self._config.rebel
@@ -268,13 +295,10 @@ class HandsEvaluator(Measures):
 
     def play(job: tuple[str, int]) -> np.ndarray:
       key = jax.random.fold_in(jax.random.key(seed), job[1])  # the same hands for every opponent
-      name, how = job[0], self._search
-      if name == SHOWN:
-        values = ShownValues(Table.of(self.game))
-        how = how._replace(other=how._replace(leaf_values=values, network=None))
-      opponent = jnp.asarray(list(OPPONENTS).index(name) if name in OPPONENTS else 0)
-      here = jax.device_put(params, tuning.chosen_device())
-      return np.asarray(self._play(how, here, opponent, key, size))
+      other, theirs = self._others.get(job[0], (None, None))
+      opponent = jnp.asarray(list(OPPONENTS).index(job[0]) if job[0] in OPPONENTS else 0)
+      both = jax.device_put((params, theirs), tuning.chosen_device())
+      return np.asarray(self._play(self._search._replace(other=other), both, opponent, key, size))
 
     won: dict[str, list[np.ndarray]] = {name: [] for name in self._opponents}
     jobs = [(name, batch) for name in self._opponents for batch in range(-(-hands // size))]
@@ -288,7 +312,12 @@ class HandsEvaluator(Measures):
       show("playing", done * size, len(jobs) * size, "hands", "")
 
   def _play(
-    self, search: HandsSearch, params: Any, opponent: jax.Array, key: jax.Array, number: int
+    self,
+    search: HandsSearch,
+    params: tuple[Any, Any],
+    opponent: jax.Array,
+    key: jax.Array,
+    number: int,
   ) -> jax.Array:
     """Returns the agent's payoff in each of a batch of hands, in chips: `[number]`."""
     keys = iter(jax.random.split(key, 2 * len(self.game.deals) + 2))

@@ -87,6 +87,7 @@ OPPONENTS: dict[str, Opponent] = {
 
 # Searches as the agent does, without a network: as if hands were shown after the round.
 SHOWN = "shown_now"
+AGAINST = "against"  # another network
 MEASURED = ("always_call", "uniform", "pot_maniac")
 LADDER = ("always_fold", *MEASURED, SHOWN)
 

@@ -24,7 +24,7 @@ from rebel_jax.evaluation import evaluator, hands_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
-from rebel_jax.evaluation.opponents import LADDER, MEASURED, OPPONENTS, likes
+from rebel_jax.evaluation.opponents import AGAINST, LADDER, MEASURED, OPPONENTS, likes
 from rebel_jax.networks.poker import ShownValues, Table
 from rebel_jax.training import setup
 from solvers import GTCFR, LeafQuery
@@ -233,8 +233,9 @@ def test_the_command_climbs_the_ladder(monkeypatch, capsys):
   for module in (setup, evaluator):
     monkeypatch.setattr(module, "made_on_device", lambda config, game: True)
   few = "--playthroughs", 2, "--iterations", 4, "--json"
-  found = json.loads(run(capsys, evaluate.main, "any", "--ladder", *few)[0])
-  assert all(found[f"won_mbb_{name}_interval"] > 0 for name in LADDER)
+  found = json.loads(run(capsys, evaluate.main, "any", "--ladder", "--against", "it", *few)[0])
+  assert found["against"] == policy.about["checkpoint"]
+  assert all(found[f"won_mbb_{name}_interval"] > 0 for name in (*LADDER, AGAINST))
   assert len({found[f"won_mbb_{name}"] for name in LADDER}) == len(LADDER)
   assert found["won_mbb_always_fold"] > 0
 

@@ -18,7 +18,8 @@ from rebel_jax.evaluation.hands_evaluator import (
   show_down,
   sit_down,
 )
-from solvers.search import TemplateSubgames
+from solvers.search import TemplateSubgames, find_subgames, make_searching_agent
+from solvers.search.playthroughs import searching_policy
 from solvers.sweeps import join_levels, make_problem, pairs
 
 HANDS, BATCHES = 512, 6
@@ -56,26 +57,33 @@ def policies(tree, scores):
   return join_levels(uniform), join_levels(favourites(tree, scores))
 
 
-@functools.cache
-def exact(opponent, seat):
-  """Returns what uniform play wins in `seat` from the other, by expected values on the tree."""
+def worth(own, other, seat):
+  """Returns what policy `own` wins in `seat` from `other`, by expected values on the tree."""
   tree = small()[1]
-  uniform, other = policies(tree, likes(tree)[opponent])
   mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
-  policy = np.where((mover == 1 - seat)[:, None], np.asarray(other), np.asarray(uniform))
+  policy = np.where((mover == 1 - seat)[:, None], np.asarray(other), np.asarray(own))
   values = solvers.expected_values(tree, policy)[seat]
   marginals = pairs.root_marginals(tree, tree.prior)[seat]
   return float((np.asarray(marginals) * np.asarray(values)).sum())
 
 
 @functools.cache
-def program():
-  """Returns what plays hands with an agent that does not search, given which other."""
+def exact(opponent, seat):
+  """Returns what uniform play wins in `seat` from the other."""
+  tree = small()[1]
+  return worth(*policies(tree, likes(tree)[opponent]), seat)
+
+
+# The policy before the first update is uniform.
+SEARCH = HandsSearch(solvers.linear_cfr(), Anything(), None, 2)
+
+
+@functools.cache
+def program(search):
+  """Returns what plays hands with an agent that searches so, given which other."""
   game, _ = small()
   rules = game.templates()
   stages = TemplateSubgames(rules).stages
-  # The policy before the first update is uniform.
-  search = HandsSearch(solvers.linear_cfr(), Anything(), None, 2)
   root = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (HANDS, 1))
 
   @jax.jit
@@ -94,9 +102,11 @@ def program():
   return play
 
 
-def played(opponent, most=300.0):
-  """Returns what the agent won: `[hands]`, and its seats; leaves are worth `most`."""
-  found = [program()(jax.random.key(i), jnp.asarray(opponent), most) for i in range(BATCHES)]
+def played(opponent, params=(300.0, None), search=SEARCH):
+  """Returns what the agent won: `[hands]`, and its seats; `params` are what leaves are worth."""
+  found = [
+    program(search)(jax.random.key(i), jnp.asarray(opponent), params) for i in range(BATCHES)
+  ]
   assert all(float(tables.weight.max()) == 0 for tables in found)  # every hand has ended
   return np.concatenate([x.won for x in found]), np.concatenate([x.seat for x in found])
 
@@ -114,7 +124,31 @@ def test_the_mean_is_the_exact_value(opponent):
 
 
 def test_what_is_taken_for_luck_is_nothing_on_average():
-  luck = played(0)[0] - played(0, 0.0)[0]  # uniform play whatever leaves are worth
+  luck = played(0)[0] - played(0, (0.0, None))[0]  # uniform play whatever leaves are worth
   error = luck.std(ddof=1) / np.sqrt(len(luck))
   assert abs(luck.mean()) < 4 * error
   assert luck.std() > 10
+
+
+@pytest.mark.parametrize("averages", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_two_that_search_win_what_they_win_on_the_tree(averages):
+  game, _ = small()
+  subgames = find_subgames(game, depth="stage")
+  agent = make_searching_agent(
+    game, subgames, algorithm=solvers.linear_cfr(), leaf_values=Anything()
+  )
+  params, numbers = (300.0, -1_000.0), {"num_iterations": 8, "key": jax.random.key(0)}
+  policies = [
+    searching_policy(
+      agent, params=x, num_playthroughs=1 if unsafe else 1_024, unsafe=unsafe, **numbers
+    )
+    for x, unsafe in zip(params, (False, averages))
+  ]
+  search = SEARCH._replace(num_iterations=8)
+  won, seats = played(0, params, search._replace(other=search._replace(averages=averages)))
+  for seat in (0, 1):
+    own = won[seats == seat]
+    error = own.std(ddof=1) / np.sqrt(len(own))
+    assert abs(own.mean() - worth(*policies, seat)) < 4 * error
+  # Control: from its like the agent wins nothing.
+  assert won.mean() > 4 * won.std(ddof=1) / np.sqrt(len(won))
