@@ -143,8 +143,8 @@ def place_among(sets: np.ndarray, cards: Rows) -> Rows:
   return xp.searchsorted((sets @ base).astype(cards.dtype), numbers)
 
 
-def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:
-  """Deals hold'em's next cards, given the players' `reach` `[B, P, H]`: states `[B, S]`."""
+def draw_cards(game: Any, keys: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:
+  """Deals hold'em's next cards, given keys `[B]` and `reach` `[B, P, H]`: states `[B, S]`."""
   # A pair of hands is drawn first and then cards that neither holds, so that boards come with their
   # probability given the reach. Meaningless where nothing is to be dealt.
   hands = jnp.asarray(game.hole_cards)
@@ -163,7 +163,7 @@ def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -
     free = ~(jnp.arange(game.deck.num_cards)[:, None] == taken[None]).any(axis=1)
     return jnp.argsort(jnp.where(free, jax.random.uniform(keys[2], free.shape), 2.0))
 
-  order = jax.vmap(draw)(jax.random.split(key, len(states)), reach[:, 0], reach[:, 1], board)
+  order = jax.vmap(draw)(keys, reach[:, 0], reach[:, 1], board)
   after = states
   for number, size in enumerate(game.deals):
     cards = jnp.sort(order[:, :size], axis=1)

@@ -4,6 +4,7 @@ Both players' reach is kept for all hands; only the end at which play goes on, a
 board, are sampled. This conditional mean of a match is unbiased and has less variance. As in AIVAT
 (Burch et al., 2018) the network's values correct for the end drawn: their mean over all ends less
 that of this end is added. Cards are not corrected: over all hands they contribute little variance.
+Every hand is played twice with seats changed, by the same random numbers (duplicates).
 """
 
 import functools
@@ -68,7 +69,10 @@ class HandsSearch(NamedTuple):
 
 
 def sit_down(rules: Streets, roots: jax.Array) -> Tables:
-  """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them."""
+  """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them.
+
+  The second half are the duplicates of the first, in order.
+  """
   number, prior = len(roots), TemplateSubgames(rules).prior(roots)
   seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)
   nothing = jnp.zeros(number, prior.dtype)
@@ -97,17 +101,17 @@ def play_round(
   trees = stage.trees_at(tables.roots)
   features = stage.features_at(tables.roots, trees)
 
-  def searched(by: HandsSearch, beliefs: jax.Array, params: Any, key: jax.Array) -> Any:
-    about = by.algorithm.averaging, by.algorithm.head_start
-    stops = spread_stops(key, number, by.num_iterations, *about)
+  def searched(by: HandsSearch, beliefs: jax.Array, params: Any, seat: jax.Array) -> Any:
+    about = by.num_iterations, by.algorithm.averaging, by.algorithm.head_start
+    one, two = (spread_stops(key, number // 2, *about) for key in jax.random.split(stop_key))
+    stops = jnp.where(seat == 0, jnp.tile(one, 2), jnp.tile(two, 2))
     return _searched(stage, by, trees, features, beliefs, stops, here, params)
 
-  policy, ours = searched(search, tables.beliefs, params[0], stop_key)
+  policy, ours = searched(search, tables.beliefs, params[0], tables.seat)
   if search.other is None:
     theirs, other = ours, jax.vmap(lambda x: favourites(x, likes(x)[opponent]))(trees)
   else:
-    other_key = jax.random.fold_in(stop_key, 1)
-    other, theirs = searched(search.other, tables.theirs, params[1], other_key)
+    other, theirs = searched(search.other, tables.theirs, params[1], 1 - tables.seat)
 
   def settle(tree, reach, policy, other, seat):
     problem = make_problem(tree, reach, lanes=number)
@@ -122,9 +126,7 @@ def play_round(
     return tables._replace(won=won, weight=jnp.where(here, 0.0, tables.weight))
   tiny, row = jnp.finfo(shares.dtype).tiny, jnp.arange(number)
   following = stage.successors(tables.roots, trees)
-  leaf = jax.vmap(jax.random.categorical)(
-    jax.random.split(leaf_key, number), jnp.log(shares + tiny)
-  )
+  leaf = jax.vmap(jax.random.categorical)(twice(leaf_key, number), jnp.log(shares + tiny))
   weight = tables.weight * shares.sum(axis=1)
   live = here[:, None] & (shares > 0)
   evaluate = packed_leaf_values(
@@ -143,6 +145,11 @@ def play_round(
     weight=jnp.where(here, weight, tables.weight),
     won=won + jnp.where(here, luck, 0.0),
   )
+
+
+def twice(key: jax.Array, number: int) -> jax.Array:
+  """Returns keys `[number]` of hands, those of a half and again of their duplicates."""
+  return jnp.tile(jax.random.split(key, number // 2), 2)
 
 
 @jax.jit
@@ -214,7 +221,8 @@ def guessed(rules: Streets, values: jax.Array, beliefs: jax.Array) -> jax.Array:
 def play_chance(rules: Streets, tables: Tables, key: jax.Array) -> Tables:
   """Moves the games where chance moves on by one outcome each; others stay as they are."""
   here = rules.game.actor(tables.roots) == CHANCE
-  dealt = draw_cards(rules.game, key, tables.roots, tables.reach)
+  keys = twice(key, len(tables.roots))
+  dealt = draw_cards(rules.game, keys, tables.roots, tables.reach)
   roots = jnp.where(here[:, None], dealt, tables.roots)
   possible = rules.possible(roots)
   beliefs, theirs, reach = (
@@ -303,11 +311,11 @@ class HandsEvaluator(Measures):
     won: dict[str, list[np.ndarray]] = {name: [] for name in self._opponents}
     jobs = [(name, batch) for name in self._opponents for batch in range(-(-hands // size))]
     for done, ((name, _), found) in enumerate(run_ahead(play, jobs, kind=type, cores=False), 1):
-      won[name].append(found)
+      won[name].append(found.reshape(2, -1).mean(axis=0))
       mbb = 1000 * np.concatenate(won[name]) / self.game.rules.big_blind
       row[f"won_mbb_{name}"] = float(mbb.mean())
       row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
-      row["hands"] = len(mbb)
+      row["hands"] = 2 * len(mbb)
       yield Measurement(row)
       show("playing", done * size, len(jobs) * size, "hands", "")
 
@@ -323,8 +331,8 @@ class HandsEvaluator(Measures):
     keys = iter(jax.random.split(key, 2 * len(self.game.deals) + 2))
     roots = jnp.tile(jnp.asarray(self.game.initial_state(), jnp.int32), (number, 1))
     if self.game.flops is not None:  # others in every hand
-      draw = jax.random.randint(next(keys), (number,), 0, np.iinfo(np.int32).max)
-      roots = roots.at[:, -1].set(draw)
+      draw = jax.random.randint(next(keys), (number // 2,), 0, np.iinfo(np.int32).max)
+      roots = roots.at[:, -1].set(jnp.tile(draw, 2))
     tables: Tables = sit_down(self._rules, roots)
     for street in range(len(self.game.deals) + 1):
       stage = self._stages[self._rules.stage_template(street)]

@@ -152,3 +152,14 @@ def test_two_that_search_win_what_they_win_on_the_tree(averages):
     assert abs(own.mean() - worth(*policies, seat)) < 4 * error
   # Control: from its like the agent wins nothing.
   assert won.mean() > 4 * won.std(ddof=1) / np.sqrt(len(won))
+
+
+def test_duplicates_of_equal_agents_cancel():
+  """All but rounding; with the leaves of another network they do not."""
+  search = SEARCH._replace(num_iterations=8)
+  search = search._replace(other=search)
+  for other, same in ((300.0, True), (-1_000.0, False)):
+    won, _ = played(0, (300.0, other), search)
+    both = won.reshape(BATCHES, 2, -1).sum(axis=1)
+    assert (np.abs(both).max() < 0.1) == same
+    assert np.abs(won).max() > 100

@@ -70,7 +70,7 @@ def insert(game):
 def draw():
   states = jnp.asarray(RIVER.initial_state()[None])
   reach = jnp.full((1, 2, RIVER.num_infostates), 1 / RIVER.num_infostates)
-  return lambda key: draw_cards(RIVER, key, states, reach), KEY
+  return lambda key: draw_cards(RIVER, key[None], states, reach), KEY
 
 
 PROGRAMS = {
