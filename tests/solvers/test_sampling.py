@@ -147,7 +147,7 @@ def test_sampled_deals_have_the_mean_of_cfr(x64):
     start = (table, jnp.zeros_like(table), jnp.zeros_like(table))
     return lax.map(lambda c: update_deal(problems, places, start, c, 0)[1], jnp.arange(6)).mean(0)
 
-  exact = exact_regrets(tree, table, 0)[0] / (tree.prior[0] / whole.pair_mass())
+  exact = exact_regrets(tree, table, 0)[0] / (tree.prior[0] / whole.pair_mass())[None]
   np.testing.assert_allclose(sample(trees), exact, atol=1e-12)
   # Control: without the outcome's weight.
   plain = dataclasses.replace(trees, chance_probability=np.minimum(trees.chance_probability, 0.25))
