@@ -57,6 +57,14 @@ def compatible_mass(reach: Any, held: Any = None) -> Any:
     return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach
 
 
+LEAST_MASS = 1e-6  # of ranges in float32: masses that cancel leave rounding errors
+
+
+def per_pair_mass(values: Any, mass: Any) -> Any:
+  """Divides sums over compatible pairs by their mass; zero where that is rounding alone."""
+  return jnp.where(mass > LEAST_MASS, values / jnp.maximum(mass, LEAST_MASS), 0.0)
+
+
 _ROUNDING = 1e-12  # errors of sums that cancel to zero
 # How many units in the last place a sum over hands may be off that ought to be zero.
 _CANCELLED = 16.0

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PublicTree
-from games.pairs import compatible_mass, holds
+from games.pairs import compatible_mass, holds, per_pair_mass
 from games.poker.dealing import draw_cards
 from games.poker.streets import Streets
 from games.template import fill
@@ -212,8 +212,7 @@ def guessed(rules: Streets, values: jax.Array, beliefs: jax.Array) -> jax.Array:
   """Returns player 0's payoff by `values` and `beliefs` `[..., P, H]`, both players' mean."""
   held = holds(jnp.asarray(rules.game.hole_cards), rules.game.deck.num_cards, beliefs.dtype)
   pairs = beliefs * compatible_mass(beliefs[..., ::-1, :], held)
-  total = jnp.maximum(pairs.sum(axis=-1), jnp.finfo(pairs.dtype).tiny)
-  each = (pairs * values).sum(axis=-1) / total
+  each = per_pair_mass((pairs * values).sum(axis=-1), pairs.sum(axis=-1))
   return (each[..., 0] - each[..., 1]) / 2
 
 
@@ -249,7 +248,7 @@ def ended_value(problem: TreeProblem, policy: Levels, player: jax.Array) -> jax.
   leaves = jnp.zeros((problem.tree.num_leaves, problem.tree.num_infostates), policy[0].dtype)
   values = problem.values_up(policy, problem.own_reach(policy, 1), leaves, 0).root
   won, total = ((problem.root_beliefs(0) * x).sum() for x in (values, problem.root_mass[0]))
-  return jnp.where(player == 0, won, -won) / jnp.maximum(total, jnp.finfo(won.dtype).tiny)
+  return per_pair_mass(jnp.where(player == 0, won, -won), total)
 
 
 _INTERVAL = 1.96  # standard errors, 95 %

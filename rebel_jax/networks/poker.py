@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.pairs import LEAST_MASS
 from games.poker import Deck, Holdem
 from games.poker.cards import strengths, suit_masks
 from games.poker.holdem import PAID
@@ -69,9 +70,6 @@ def _by_cards(deck: Deck, hands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return number, np.lexsort((lowest, highest), axis=-1).astype(np.int32)
 
 
-_LEAST_MASS = 1e-6  # of a range: sums that cancel leave rounding errors
-
-
 def standing(showdowns: Showdowns, live: jax.Array, other: jax.Array) -> jax.Array:
   """Returns each hand's won less lost share of the opponent's range, and that range's mass."""
   # `[R, 2, H]` from beliefs `other` `[R, H]`. Which hands share no card with a hand differs from
@@ -79,7 +77,7 @@ def standing(showdowns: Showdowns, live: jax.Array, other: jax.Array) -> jax.Arr
   other = other * live
   mass = compatible_mass(other)
   won = showdown_values(showdowns, other[:, None])[:, 0]
-  return jnp.stack([won / jnp.maximum(mass, _LEAST_MASS), mass], axis=1) * live[:, None]
+  return jnp.stack([won / jnp.maximum(mass, LEAST_MASS), mass], axis=1) * live[:, None]
 
 
 @dataclasses.dataclass(frozen=True)

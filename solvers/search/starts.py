@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from games.game import CHANCE
+from games.pairs import per_pair_mass
 from games.public_tree import PADDING, Array, PublicTree
 from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.regret_rules import Exponent
@@ -171,9 +172,8 @@ def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.
   if tree.padded:  # below a deal padding is reached like any other outcome
     joint = jnp.where(jnp.asarray(tree.leaf_actor) != PADDING, joint, 0.0)
   total = (beliefs[0] * problem.root_mass[0]).sum()
-  # Exploration may reach nodes at which the beliefs, which ignore it, leave no compatible pair of
-  # hands. Their sums cancel to rounding errors instead of zero.
-  return jnp.where(total > 1e-6, joint / jnp.maximum(total, 1e-6), 0.0)
+  # Exploration may reach nodes at which the beliefs, which ignore it, leave no compatible pair.
+  return per_pair_mass(joint, total)
 
 
 def sample_leaf(key: jax.Array, probabilities: jax.Array, play_on: float = 0.0) -> jax.Array:

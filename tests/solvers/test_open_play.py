@@ -9,10 +9,12 @@ import pytest
 
 import games
 import solvers
+from games.pairs import compatible_mass, holds, per_pair_mass
 from games.poker import CALL
 from rebel_jax.evaluation.hands_evaluator import (
   HandsSearch,
   favourites,
+  guessed,
   play_chance,
   play_round,
   show_down,
@@ -163,3 +165,17 @@ def test_duplicates_of_equal_agents_cancel():
     both = won.reshape(BATCHES, 2, -1).sum(axis=1)
     assert (np.abs(both).max() < 0.1) == same
     assert np.abs(won).max() > 100
+
+
+def test_leaves_that_no_pair_of_hands_reaches_are_worth_nothing():
+  """Ranges whose hands all hold one card: the mass of pairs cancels to rounding errors."""
+  game, tree = small()
+  ours = (game.hole_cards == 0).any(axis=1)
+  drawn = np.random.default_rng(0).exponential(size=(64, *tree.prior.shape)) * ours
+  reach = jnp.asarray(drawn / drawn.sum(axis=-1, keepdims=True), tree.dtype)
+  held = holds(jnp.asarray(game.hole_cards), game.deck.num_cards, reach.dtype)
+  mass = (reach * compatible_mass(reach[:, ::-1], held)).sum(axis=-1)
+  assert 1e-9 < float(jnp.abs(mass).max()) < 1e-6
+  values = 100 * jnp.ones_like(reach)
+  np.testing.assert_array_equal(guessed(game.templates(), values, reach), 0)
+  np.testing.assert_array_equal(per_pair_mass(values, mass[..., None]), 0)
