@@ -182,7 +182,7 @@ def _searched(
   active: jax.Array,
   params: Any,
 ) -> tuple[Levels, jax.Array]:
-  """Returns what is played at a stage, and the PBSs at leaves that it leads to."""
+  """Returns the policy played at a stage, and the PBSs at its leaves."""
   # In the first stage all hands start alike, so that one search serves them all.
   initial = first_policy(search.network, stage, trees, features, beliefs, params)
   once = stage.number == 0
