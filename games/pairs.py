@@ -57,12 +57,12 @@ def compatible_mass(reach: Any, held: Any = None) -> Any:
     return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach
 
 
-LEAST_MASS = 1e-6  # of ranges in float32: masses that cancel leave rounding errors
+_LEAST_MASS = 1e-6  # of ranges in float32: masses that cancel leave rounding errors
 
 
 def per_pair_mass(values: Any, mass: Any) -> Any:
   """Divides sums over compatible pairs by their mass; zero where that is rounding alone."""
-  return jnp.where(mass > LEAST_MASS, values / jnp.maximum(mass, LEAST_MASS), 0.0)
+  return jnp.where(mass > _LEAST_MASS, values / jnp.maximum(mass, _LEAST_MASS), 0.0)
 
 
 _ROUNDING = 1e-12  # errors of sums that cancel to zero

@@ -71,7 +71,7 @@ class HandsSearch(NamedTuple):
 def sit_down(rules: Streets, roots: jax.Array) -> Tables:
   """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them.
 
-  The second half are the duplicates of the first, in order.
+  The second half are the duplicates of the first, in order; B is even.
   """
   number, prior = len(roots), TemplateSubgames(rules).prior(roots)
   seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)

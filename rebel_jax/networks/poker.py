@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.pairs import LEAST_MASS
+from games.pairs import per_pair_mass
 from games.poker import Deck, Holdem
 from games.poker.cards import strengths, suit_masks
 from games.poker.holdem import PAID
@@ -77,7 +77,7 @@ def standing(showdowns: Showdowns, live: jax.Array, other: jax.Array) -> jax.Arr
   other = other * live
   mass = compatible_mass(other)
   won = showdown_values(showdowns, other[:, None])[:, 0]
-  return jnp.stack([won / jnp.maximum(mass, LEAST_MASS), mass], axis=1) * live[:, None]
+  return jnp.stack([per_pair_mass(won, mass), mass], axis=1) * live[:, None]
 
 
 @dataclasses.dataclass(frozen=True)
