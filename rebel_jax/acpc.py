@@ -32,8 +32,6 @@ class Options(flags.SearchOptions):
       big_blind 100 deals 311 ranks 23456789TJQKA suits shdc, which are the defaults.
     iterations: Iterations of each search; one player's update is one; None for 1,024,
       or 256 where subgames are made as play meets them.
-    depth: Public actions, chance included, that each search looks ahead, or stage; None for the
-      run's.
     seconds: Seconds that a search may take after its first round, of games whose subgames are made
       as play meets them; None for no limit.
     off_tree: How bets are answered that the agent's tree lacks, add to search the round again with
@@ -53,7 +51,6 @@ class Options(flags.SearchOptions):
   iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = dataclasses.field(  # type: ignore[assignment]
     default=None, kw_only=True
   )
-  depth: Annotated[int | str | None, allowed.optional(allowed.DEPTH)] = None
   seconds: Annotated[float | None, allowed.optional(allowed.number())] = None
   off_tree: Annotated[str | None, allowed.optional(allowed.one_of(OFF_TREE))] = None
   seed: Annotated[int | None, allowed.optional(allowed.integer(0, 2**32 - 1))] = None

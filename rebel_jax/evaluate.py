@@ -34,8 +34,6 @@ class Options(flags.SearchOptions):
       large for exploitability, hands played against each of several simple players.
     game_params: Parameters of the game to change, such as stack 9000: how the network plays a spot
       that it was not trained for.
-    depth: Public actions, chance included, that each search looks ahead, or stage; None for the
-      run's.
     seed: Seed of the playthroughs.
     keep: File that keeps the playthroughs sampled so far, so that the same command goes on where it
       was stopped, or with more playthroughs where it ended; made if missing.
@@ -61,7 +59,6 @@ class Options(flags.SearchOptions):
   checkpoint: Annotated[str, allowed.Positional, allowed.text("CHECKPOINT")]
   playthroughs: Annotated[int, allowed.integer(1, 2**24)] = 1_024
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
-  depth: Annotated[int | str | None, allowed.optional(allowed.DEPTH)] = None
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   keep: Annotated[str | None, allowed.optional(allowed.text("FILE"))] = None
   trajectories: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None

@@ -34,6 +34,8 @@ class SearchOptions:
   Attributes:
     iterations: Iterations of each of the agent's searches; one player's update is one.
     algorithm: What the agent searches with; None for the run's eval_algorithm.
+    depth: Public actions, chance included, that each search looks ahead: a multiple of the run's,
+      whose leaves its network knows, or stage; None for the run's.
     simulations: Simulations of each search of a network whose searches grow trees; None for
       half of the run's eval_iterations.
     per_update: Simulations for each update of such searches; None for one.
@@ -41,6 +43,7 @@ class SearchOptions:
 
   iterations: Annotated[int, allowed.iterations()] = 1_024
   algorithm: Annotated[str | None, allowed.optional(allowed.ALGORITHM)] = None
+  depth: Annotated[int | str | None, allowed.optional(allowed.DEPTH)] = None
   simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
   per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
 

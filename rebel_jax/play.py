@@ -305,6 +305,7 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
     raise allowed.ConfigError(
       f"checkpoint={options.checkpoint!r} is a game; of those only hold'em is solved to be played"
     )
+  flags.refuse(options, ["depth"], f"is for networks; {options.checkpoint!r} is solved whole")
   say("The game is solved, which takes some seconds; so does the answer to every new bet.")
   tree = games.build_public_tree(game)
   algorithm = solvers.make_algorithm(options.algorithm or "discounted_cfr")

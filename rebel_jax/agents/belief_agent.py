@@ -79,7 +79,7 @@ class Searcher:
       policy: from `rebel_jax.load` or `rebel_jax.load_pretrained`.
       iterations: of each search, even; one player's update is one.
       algorithm: a name as in `train.py`; None for the run's `eval_algorithm`.
-      depth: public actions that each search looks ahead; None for the run's.
+      depth: public actions that each search looks ahead, a multiple of the run's; None for it.
       average: play the average policy of each search, which is unsafe. Measures that must know the
         agent's policy take it (`solvers.contrib.local_best_response`).
       num_games: how many subgames one compiled call has room for.

@@ -317,3 +317,16 @@ def test_measured_again(name):
   found = Evaluator(policy.config).exploitability(policy.params, **few)
   # With fewer playthroughs the average is less even; poker counts in chips.
   assert found < measured["exploitability"] * 1.5 + 0.03
+
+
+@pytest.mark.slow
+def test_an_agent_that_looks_twice_as_far_leaves_less_to_exploit():
+  policy = rebel_jax.load_pretrained("liars_dice_1x4f")
+  two, three, four = (
+    Evaluator(policy.config.replace(depth=depth)).exploitability(
+      policy.params, playthroughs=64, iterations=1024
+    )
+    for depth in (2, 3, 4)
+  )
+  assert four < two / 5
+  assert three > two  # control: its leaves are none of training's

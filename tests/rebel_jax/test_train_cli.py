@@ -79,6 +79,7 @@ BAD[play] = [
   ("pog_leduc --simulations 6 --per-update 4", "simulations=6 must be"),
   ("kuhn_poker_no", "'kuhn_poker_no' is neither"),
   ("river_endgame_holdem --game-params pot -1", "pot=-1"),
+  ("river_endgame_holdem --depth 2", "depth=2 is for networks"),
 ]
 BAD[acpc] = [
   ("nobody 127.0.0.1 9", "opponents are: always_call"),
