@@ -306,34 +306,39 @@ def resumed() -> Iterator[dict[str, Any]]:
 
 def main(
   part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop", "spots", "resumed"]],
-  bets: str = "teh",
-  suits: Suits = "apart",
+  bets: str | None = None,
+  suits: Suits | None = None,
   iterations: int | None = None,
-  tables: Literal["none", "float16"] = "none",
-  number: int = 1024,
+  tables: Literal["float16"] | None = None,
+  number: int | None = None,
 ) -> None:
   """Time hold'em.
 
   Args:
     part: What to time.
-    bets: The bets of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round.
-    suits: Whether update merges suits that cannot make a flush; so do rivers, of all hands equally.
+    bets: Of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round; None for
+      teh of update, teh_one_bet of ranges.
+    suits: Of update, whether suits that cannot make a flush are merged; so do rivers, of all hands
+      equally. None for apart.
     iterations: Updates of a solve; None for 20 of update and ranges, 256 of rivers.
-    tables: How a flop's sums are kept: in 32 bits, or in 16.
-    number: How many rivers.
+    tables: How a flop's sums are kept: None in 32 bits, or in 16.
+    number: How many rivers; None for 1,024.
   """
   if part in ("flop", "resumed"):
     devices.make_devices(num_cores())
     devices.enable_cache()
   parts: dict[str, Any] = {
-    "update": lambda: [update(bets, iterations or 20, suits)],
-    "ranges": lambda: [ranges(bets, iterations or 20)],
-    "rivers": lambda: [rivers(number, iterations or 256, suits)],
-    "flop": lambda: [flop(None if tables == "none" else tables)],
+    "update": update,
+    "ranges": ranges,
+    "rivers": rivers,
+    "flop": flop,
     "spots": spots,
     "resumed": resumed,
   }
-  for figures in parts[part]():
+  found = timing.run_part(
+    parts, part, bets=bets, suits=suits, iterations=iterations or None, tables=tables, number=number
+  )
+  for figures in [found] if isinstance(found, dict) else found:
     timing.say(**figures)
 
 

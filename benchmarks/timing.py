@@ -48,6 +48,21 @@ def command(main: Callable[..., int | None]) -> NoReturn:
   sys.exit(flags.command(lambda: tyro.cli(checked, config=(tyro.conf.OmitArgPrefixes,))))
 
 
+def run_part(parts: dict[str, Any], part: str, **settings: Any) -> Any:
+  """Runs one of a command's parts with the settings that are not None or empty.
+
+  Raises:
+    ConfigError: the part does not take one of them.
+  """
+  takes = [x for x in inspect.signature(parts[part]).parameters if x in settings]
+  given = {name: value for name, value in settings.items() if value not in (None, ())}
+  for name, value in given.items():
+    if name not in takes:
+      allowed = ", ".join(takes) or "no setting"
+      raise ConfigError(f"{name}={value!r} is not for {part}, which takes {allowed}")
+  return parts[part](**given)
+
+
 def flat(values: dict[str, Any]) -> dict[str, Any]:
   """Returns values by name, those of groups of options by their own."""
   return {k: v for x, y in values.items() for k, v in getattr(y, "__dict__", {x: y}).items()}

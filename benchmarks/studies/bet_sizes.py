@@ -45,7 +45,7 @@ def worth(trees: games.PublicTree, policies: jax.Array, player: int) -> np.ndarr
   return np.asarray((marginals(trees) * values(trees, policies)).sum(axis=1), float)
 
 
-def measure_leduc(iterations: int) -> Iterator[dict[str, Any]]:
+def measure_leduc(iterations: int = 4_096) -> Iterator[dict[str, Any]]:
   """Yields the grid's best second bet, and optima of one bet and of both."""
   trees = leduc(both=False)
   stacked = jax.vmap(trees.at)(jnp.asarray(GRID)[:, None])
@@ -115,7 +115,7 @@ def narrow(
   return theta, float(np.mean(list(values.values()))), total
 
 
-def measure_narrowing(steps: int) -> Iterator[dict[str, Any]]:
+def measure_narrowing(steps: int = 300) -> Iterator[dict[str, Any]]:
   """Yields optima of the second bet by the thesis's Algorithm 3."""
   trees = leduc(both=False)
   for start in STARTS:
@@ -123,7 +123,7 @@ def measure_narrowing(steps: int) -> Iterator[dict[str, Any]]:
     yield _row("narrowing", (start,), theta, value, steps=steps, iterations=2 * total)
 
 
-def measure_transfer(iterations: int) -> Iterator[dict[str, Any]]:
+def measure_transfer(iterations: int = 4_096) -> Iterator[dict[str, Any]]:
   """Yields exploitability at bets of 2.1 and 4.1 after few iterations from those at 2 and 4."""
   trees, there = leduc(both=True), (2.1, 4.1)
   known = contrib.solve_affine(trees, (2.0, 4.0), num_iterations=iterations)
@@ -139,7 +139,9 @@ def measure_transfer(iterations: int) -> Iterator[dict[str, Any]]:
       yield {"weight": name, "is": weighed, "iterations": more, "exploitability": float(error)}
 
 
-def measure_river(iterations: int, board: str, pot: int) -> Iterator[dict[str, Any]]:
+def measure_river(
+  iterations: int = 4_096, board: str = "3s7hTdKs2c", pot: int = 1_000
+) -> Iterator[dict[str, Any]]:
   """Yields what the first to act wins, by the size of both players' first bet; raises are pots."""
   sizes = np.round(np.geomspace(0.2, 4.0, 14), 2)
   spots = [
@@ -173,30 +175,30 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main(
   part: tyro.conf.Positional[Literal["leduc", "narrowing", "transfer", "river"]],
-  iterations: int = 4096,
-  steps: int = 300,
-  board: str = "3s7hTdKs2c",
-  pot: int = 1000,
+  iterations: int | None = None,
+  steps: int | None = None,
+  board: str | None = None,
+  pot: int | None = None,
   picture: Path | None = None,
 ) -> None:
   """Measure sizes of bets.
 
   Args:
     part: What to measure.
-    iterations: Updates of each solve; of transfer, before the sizes change.
-    steps: Steps of narrowing.
-    board: Of river.
-    pot: Of river, in chips.
+    iterations: Updates of each solve, of transfer before the sizes change; None for 4,096.
+    steps: Steps of narrowing; None for 300.
+    board: Of river; None for 3s7hTdKs2c.
+    pot: Of river, in chips; None for 1,000.
     picture: Where leduc's or river's picture goes.
   """
-  parts = {
-    "leduc": lambda: measure_leduc(iterations),
-    "narrowing": lambda: measure_narrowing(steps),
-    "transfer": lambda: measure_transfer(iterations),
-    "river": lambda: measure_river(iterations, board, pot),
+  parts: dict[str, Any] = {
+    "leduc": measure_leduc,
+    "narrowing": measure_narrowing,
+    "transfer": measure_transfer,
+    "river": measure_river,
   }
   rows = []
-  for row in parts[part]():
+  for row in timing.run_part(parts, part, iterations=iterations, steps=steps, board=board, pot=pot):
     rows.append(row)
     timing.say(f"bet_sizes.{part}", **row)
   if picture is not None:

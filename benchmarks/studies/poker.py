@@ -21,6 +21,7 @@ from benchmarks.studies import curves
 from games.poker import LIBRATUS_ENDGAMES, Holdem, RiverEndgame, TurnEndgame, in_units
 from rebel_jax.agents import range_grids
 
+IMAGES = Path("docs/images")
 FIGURE_5 = ("linear_cfr", "linear_optimistic_fictitious_play", "linear_fictitious_play")
 THESIS: dict[str, solvers.Algorithm] = {
   "CFR": solvers.vanilla_cfr(),
@@ -44,13 +45,18 @@ def trace(part: str, game: Holdem, tree, algorithms, last: int, **labels) -> Non
     timing.say(**row(part, **figures))
 
 
-def figure5(bets: str, suits: Suits | None, names: tuple[str, ...], iterations: int) -> None:
+def figure5(
+  bets: str = "teh",
+  suits: Suits | None = None,
+  algorithms: tuple[str, ...] = FIGURE_5,
+  iterations: int = 1_024,
+) -> None:
   """Prints curves of algorithms of `solvers` on the paper's board."""
   suits = suits or ("merged" if bets == "teh" else "apart")
   game, tree = paper_turn(bets, suits)
-  algorithms = {name: solvers.make_algorithm(name, "algorithms") for name in names or FIGURE_5}
+  made = {name: solvers.make_algorithm(name, "algorithms") for name in algorithms}
   labels = {"bets": bets, "suits": suits}
-  trace("figure5", game, tree, algorithms, iterations, **labels)
+  trace("figure5", game, tree, made, iterations, **labels)
 
 
 def read_endgame(path: Path) -> tuple[Holdem, np.ndarray]:
@@ -65,18 +71,20 @@ def read_endgame(path: Path) -> tuple[Holdem, np.ndarray]:
   return game, game.beliefs(np.array(fields["reach"], float).reshape(2, -1))
 
 
-def libratus(folder: Path | None, names: tuple[str, ...], iterations: int) -> None:
+def libratus(
+  folder: Path | None = None, algorithms: tuple[str, ...] = tuple(THESIS), iterations: int = 1_024
+) -> None:
   """Prints curves of the thesis's algorithms on the endgames of a folder."""
   if folder is None:
     raise SystemExit("--folder must name the folder that holds the endgames' files")
-  algorithms = {name: timing.look_up("algorithms", name, THESIS) for name in names or THESIS}
+  made = {name: timing.look_up("algorithms", name, THESIS) for name in algorithms}
   for path in sorted(folder.glob("*.txt")):
     game, beliefs = read_endgame(path)
     labels = {"endgame": path.stem, "board": game.deck.names(game.board)}
-    trace("libratus", game, make_tree(game, beliefs), algorithms, iterations, **labels)
+    trace("libratus", game, make_tree(game, beliefs), made, iterations, **labels)
 
 
-def grid(bets: str, iterations: int, images: Path) -> None:
+def grid(bets: str = "teh", iterations: int = 512, images: Path = IMAGES) -> None:
   """Draws what player 0 does first on the paper's board."""
   game, tree = paper_turn(bets)
   policy = timing.average_policy(tree, solvers.linear_cfr(), iterations)
@@ -88,10 +96,10 @@ def grid(bets: str, iterations: int, images: Path) -> None:
   timing.say(**row("grid", bets=bets, iterations=iterations, summary=summary))
 
 
-def draw(files: tuple[Path, ...], images: Path) -> None:
+def draw(lines: tuple[Path, ...] = (), images: Path = IMAGES) -> None:
   """Draws what `trace` printed: a picture for each tree or endgame."""
   pictures: dict[tuple[str, str, str], Lines] = {}
-  for line in read_rows(files, "poker.figure5", "poker.libratus"):
+  for line in read_rows(lines, "poker.figure5", "poker.libratus"):
     if line["benchmark"] == "poker.figure5":
       key = ("pot", f"figure5_{line['bets']}", "Turn endgame hold'em, 3♠7♥T♦K♠")
     else:
@@ -99,41 +107,40 @@ def draw(files: tuple[Path, ...], images: Path) -> None:
       key = ("mbb", f"libratus_{line['endgame']}", title)
     pictures.setdefault(key, {})[line["algorithm"]] = line["iterations"], line[key[0]]
   names = {"pot": "parts of the pot", "mbb": "mbb"}
-  for (unit, name, title), lines in pictures.items():
+  for (unit, name, title), drawn in pictures.items():
     y = f"exploitability, {names[unit]}"
-    draw_lines(lines, images / f"poker_{name}.png", title=title, y=y)
+    draw_lines(drawn, images / f"poker_{name}.png", title=title, y=y)
 
 
 def main(
   part: tyro.conf.Positional[Literal["figure5", "libratus", "grid", "draw"]],
-  bets: str = "teh",
+  bets: str | None = None,
   suits: Suits | None = None,
   algorithms: tuple[str, ...] = (),
   iterations: int | None = None,
   folder: Path | None = None,
   lines: tuple[Path, ...] = (),
-  images: Path = Path("docs/images"),
+  images: Path | None = None,
 ) -> None:
   """Solve the papers' hold'em.
 
   Args:
     part: What to do.
-    bets: Of figure5 and grid: teh, the paper's, or teh_one_bet, one bet or raise a round.
+    bets: Of figure5 and grid: teh, the paper's, or teh_one_bet, one bet or raise a round; None for
+      teh.
     suits: Of figure5, whether suits that cannot make a flush are merged; None merges them for teh.
     algorithms: Of figure5 as they are called in solvers, of libratus by the thesis's names; none
       for all.
     iterations: Updates of the longest solve; None for 1,024, of grid 512.
     folder: Of the endgames' files.
     lines: What to draw.
-    images: Where pictures go.
+    images: Where pictures go; None for docs/images.
   """
-  parts = {
-    "figure5": lambda: figure5(bets, suits, algorithms, iterations or 1024),
-    "libratus": lambda: libratus(folder, algorithms, iterations or 1024),
-    "grid": lambda: grid(bets, iterations or 512, images),
-    "draw": lambda: draw(lines, images),
-  }
-  parts[part]()
+  parts: dict[str, Any] = {"figure5": figure5, "libratus": libratus, "grid": grid, "draw": draw}
+  timing.run_part(
+    parts, part, bets=bets, suits=suits, algorithms=algorithms, iterations=iterations or None,
+    folder=folder, lines=lines, images=images,
+  )  # fmt: skip
 
 
 if __name__ == "__main__":

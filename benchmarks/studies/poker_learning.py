@@ -44,6 +44,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
   # The control: subgames at random beliefs instead of those that play leads to.
   "random beliefs": {"policy_network": False},
 }
+PRESET, ITERATIONS = "small_turn_endgame_holdem", (16, 32, 64, 128, 256)
+FIGURE = Path("docs/images/poker_figure2.png")
 # What the preset's optimizer and searches are worth, beside the first of these; not in the figure.
 CHOICES: dict[str, dict[str, Any]] = {
   "Adam, no roots": {
@@ -64,6 +66,14 @@ def say(variant: str, game: Holdem, exploitability: float, **figures: Any) -> No
   timing.say("poker_learning", variant=variant, chips=chips, pot=pot, **figures)
 
 
+def measured(preset: str, game: str | None = None) -> Config:
+  """Returns a preset, for another game of hold'em where `game` names one, and enables the cache."""
+  devices.enable_cache()
+  # All are measured by the algorithm that solves the whole game.
+  config = get_preset(preset).replace(eval_algorithm="linear_cfr")
+  return config.replace(game=game, game_params=()) if game else config
+
+
 def make_game(config: Config) -> Holdem:
   """Returns the preset's game of hold'em."""
   game = config.make_game()
@@ -72,24 +82,33 @@ def make_game(config: Config) -> Holdem:
   return game
 
 
-def tabular(config: Config, iterations: tuple[int, ...]) -> None:
+def tabular(
+  preset: str = PRESET, game: str | None = None, iterations: tuple[int, ...] = ITERATIONS
+) -> None:
   """Solves the whole game by Linear CFR."""
-  game = make_game(config)
-  tree = jax.tree.map(jnp.asarray, games.build_public_tree(game))
+  rules = make_game(measured(preset, game))
+  tree = jax.tree.map(jnp.asarray, games.build_public_tree(rules))
   for number in iterations:
     policy = timing.average_policy(tree, solvers.linear_cfr(), number)
     value = float(solvers.exploitability(tree, policy))
-    say("tabular Linear CFR", game, value, iterations=number, nodes=tree.num_nodes)
+    say("tabular Linear CFR", rules, value, iterations=number, nodes=tree.num_nodes)
 
 
-def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, below: int) -> None:
+def perfect(
+  preset: str = PRESET,
+  game: str | None = None,
+  iterations: tuple[int, ...] = ITERATIONS,
+  playthroughs: int = 128,
+  below: int = 64,
+) -> None:
   """Searches with the values of subgames solved by `below` iterations."""
-  game = make_game(config)
-  subgames = make_subgames(config, game)
-  oracle, params = search_leaf_values(game, subgames, num_iterations=below)
+  config = measured(preset, game)
+  rules = make_game(config)
+  subgames = make_subgames(config, rules)
+  oracle, params = search_leaf_values(rules, subgames, num_iterations=below)
   algorithm = solvers.make_algorithm(config.rebel.eval_algorithm)
   agent = make_searching_agent(
-    game, subgames, algorithm=algorithm, leaf_values=oracle, average_last=True
+    rules, subgames, algorithm=algorithm, leaf_values=oracle, average_last=True
   )
   for number in iterations:
     search = functools.partial(
@@ -100,7 +119,7 @@ def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, belo
     value = float(solvers.exploitability(agent.tree, jnp.asarray(policy)))
     say(
       "perfect values",
-      game,
+      rules,
       value,
       iterations=number,
       playthroughs=playthroughs,
@@ -110,10 +129,16 @@ def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, belo
 
 
 def train(
-  config: Config, names: tuple[str, ...], steps: int, iterations: tuple[int, ...], playthroughs: int
+  preset: str = PRESET,
+  game: str | None = None,
+  variants: tuple[str, ...] = tuple(VARIANTS),
+  steps: int = 1_500,
+  iterations: tuple[int, ...] = ITERATIONS,
+  playthroughs: int = 128,
 ) -> None:
   """Trains each variant and measures it at each number of iterations."""
-  for name in names:
+  config = measured(preset, game)
+  for name in variants:
     changes = timing.look_up("variant", name, VARIANTS | CHOICES)
     figures, evaluator, params = learn(
       config.replace(**changes), steps, random_beliefs=name == "random beliefs"
@@ -124,17 +149,20 @@ def train(
       say(name, make_game(config), value, **known, **figures)
 
 
-def ladder(preset: str, iterations: int, playthroughs: int) -> None:
+def ladder(
+  preset: str = PRESET, iterations: tuple[int, ...] = ITERATIONS, playthroughs: int = 128
+) -> None:
   """Says how exploitable each rung is, and its loss to the package's network by tree and match."""
-  network = rebel_jax.load_pretrained(preset)
-  params, config = network.params, network.config.replace(final_iterations=iterations)
+  devices.enable_cache()
+  network, number = rebel_jax.load_pretrained(preset), iterations[-1]
+  params, config = network.params, network.config.replace(final_iterations=number)
   config, game = config.replace(final_playthroughs=64 * playthroughs), make_game(config)
   matches = HandsEvaluator(config, game, LADDER).measure(params, 0).row
   agent = Evaluator(config, game=game).agent
   values = ShownValues(Table.of(game))
   policies = [
     searching_policy(
-      x, params=y, num_playthroughs=z, num_iterations=iterations, key=jax.random.key(1), unsafe=u
+      x, params=y, num_playthroughs=z, num_iterations=number, key=jax.random.key(1), unsafe=u
     )
     for x, y, z, u in (
       (agent, params, playthroughs, False),
@@ -155,7 +183,7 @@ def ladder(preset: str, iterations: int, playthroughs: int) -> None:
     match = (matches[f"won_mbb_{name}{x}"] / milli_big_blinds(game) for x in ("", "_interval"))
     figures = dict(zip(("chips_won", "chips_in_matches", "interval"), (won, *match)))
     figures = {x: timing.significant(y) for x, y in figures.items()}
-    say(name, game, float(solvers.exploitability(tree, other)), iterations=iterations, **figures)
+    say(name, game, float(solvers.exploitability(tree, other)), iterations=number, **figures)
 
 
 def learn(
@@ -183,60 +211,56 @@ def learn(
   return figures, evaluator, run.state.params
 
 
-def draw(files: tuple[Path, ...], path: Path) -> None:
+def draw(lines: tuple[Path, ...] = (), figure: Path = FIGURE) -> None:
   """Draws exploitability against iterations, one line a variant."""
-  lines: Lines = {}
-  for row in sorted(read_rows(files, "poker_learning"), key=lambda row: row["iterations"]):
+  curves: Lines = {}
+  for row in sorted(read_rows(lines, "poker_learning"), key=lambda row: row["iterations"]):
     if row["variant"] not in CHOICES:
-      iterations, values = lines.setdefault(row["variant"], ([], []))
+      iterations, values = curves.setdefault(row["variant"], ([], []))
       iterations.append(row["iterations"])
       values.append(row["pot"])
   title, y = "Turn endgame hold'em with 18 cards", "exploitability, parts of the pot"
-  draw_lines(lines, path, title=title, y=y)
+  draw_lines(curves, figure, title=title, y=y)
 
 
 def main(
   part: tyro.conf.Positional[Literal["tabular", "perfect", "train", "ladder", "draw"]],
-  preset: str = "small_turn_endgame_holdem",
+  preset: str | None = None,
   game: str | None = None,
-  variants: tuple[str, ...] = tuple(VARIANTS),
-  steps: int = 1_500,
-  iterations: tuple[int, ...] = (16, 32, 64, 128, 256),
-  playthroughs: int = 128,
-  below: int = 64,
+  variants: tuple[str, ...] = (),
+  steps: int | None = None,
+  iterations: tuple[int, ...] = (),
+  playthroughs: int | None = None,
+  below: int | None = None,
   lines: tuple[Path, ...] = (),
-  figure: Path = Path("docs/images/poker_figure2.png"),
+  figure: Path | None = None,
 ) -> None:
   """Measures a part of ReBeL's Figure 2 on a small deck, or draws it.
 
   Args:
     part: what to do.
-    preset: whose game, network and searches.
+    preset: whose game, network and searches; None for small_turn_endgame_holdem.
     game: another game of hold'em than the preset's.
-    variants: of training; also 'Adam, no roots' and 'Linear CFR, 64 iterations'.
-    steps: of self-play, in training.
-    iterations: of each search or solve.
-    playthroughs: to average.
-    below: iterations of the oracle's solves.
+    variants: of training; also 'Adam, no roots' and 'Linear CFR, 64 iterations'; none for the
+      figure's.
+    steps: of self-play, in training; None for 1,500.
+    iterations: of each search or solve; none for 16, 32, 64, 128 and 256, of ladder the last.
+    playthroughs: to average; None for 128.
+    below: iterations of the oracle's solves; None for 64.
     lines: files to draw.
-    figure: where to draw.
+    figure: where to draw; None for docs/images/poker_figure2.png.
   """
-  if part == "draw":
-    draw(lines, figure)
-    return
-  devices.enable_cache()
-  # All are measured by the algorithm that solves the whole game.
-  config = get_preset(preset).replace(eval_algorithm="linear_cfr")
-  if game:
-    config = config.replace(game=game, game_params=())
-  if part == "tabular":
-    tabular(config, iterations)
-  elif part == "perfect":
-    perfect(config, iterations, playthroughs, below)
-  elif part == "ladder":
-    ladder(preset, iterations[-1], playthroughs)
-  else:
-    train(config, variants, steps, iterations, playthroughs)
+  parts: dict[str, Any] = {
+    "tabular": tabular,
+    "perfect": perfect,
+    "train": train,
+    "ladder": ladder,
+    "draw": draw,
+  }
+  timing.run_part(
+    parts, part, preset=preset, game=game, variants=variants, steps=steps, iterations=iterations,
+    playthroughs=playthroughs, below=below, lines=lines, figure=figure,
+  )  # fmt: skip
 
 
 if __name__ == "__main__":

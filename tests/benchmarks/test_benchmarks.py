@@ -30,7 +30,7 @@ from benchmarks import (
   tabular,
   timing,
 )
-from benchmarks.studies import curves, family, family_parts, gadgets
+from benchmarks.studies import bet_sizes, curves, family, family_parts, gadgets, poker_learning
 from benchmarks.studies import poker as poker_study
 from games.poker import Deck
 from rebel_jax import evaluate, flags
@@ -186,6 +186,20 @@ def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
   assert (tmp_path / "runs.png").stat().st_size > 5_000
   with pytest.raises(ConfigError):
     figures.main((tmp_path,), tmp_path / "other.png")
+
+
+def test_a_part_takes_its_own_settings_and_no_others():
+  parts = {"rivers": lambda number=1: number}
+  assert timing.run_part(parts, "rivers", number=3, bets=None, lines=()) == 3
+  assert timing.run_part(parts, "rivers", number=None) == 1
+  for main, part, given in (
+    (poker.main, "spots", {"number": 3}),
+    (poker_study.main, "grid", {"algorithms": ("linear_cfr",)}),
+    (poker_learning.main, "draw", {"steps": 3}),
+    (bet_sizes.main, "narrowing", {"pot": 100}),
+  ):
+    with pytest.raises(ConfigError, match=f"is not for {part}, which takes"):
+      main(part, **given)
 
 
 def test_endgames_are_read_as_they_are_written(tmp_path):
