@@ -9,7 +9,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -40,27 +40,32 @@ def command(main: Callable[..., int | None]) -> NoReturn:
   # Numbers below zero, and pictures that cannot be drawn, are refused before the work.
 
   @functools.wraps(main)
-  def checked(*given: Any, **named: Any) -> int | None:
-    check(flat(inspect.signature(main).bind(*given, **named).arguments))
+  def checked(*ordered: Any, **named: Any) -> int | None:
+    check(flat(inspect.signature(main).bind(*ordered, **named).arguments))
     with in_sentences():
-      return main(*given, **named)
+      return main(*ordered, **named)
 
   sys.exit(flags.command(lambda: tyro.cli(checked, config=(tyro.conf.OmitArgPrefixes,))))
 
 
-def run_part(parts: dict[str, Any], part: str, **settings: Any) -> Any:
-  """Runs one of a command's parts with the settings that are not None or empty.
+def given(part: str, takes: Iterable[str], **settings: Any) -> dict[str, Any]:
+  """Returns the settings that are not None or empty.
 
   Raises:
-    ConfigError: the part does not take one of them.
+    ConfigError: the command's part does not take one of them.
   """
-  takes = [x for x in inspect.signature(parts[part]).parameters if x in settings]
-  given = {name: value for name, value in settings.items() if value not in (None, ())}
-  for name, value in given.items():
+  found = {name: value for name, value in settings.items() if value not in (None, ())}
+  for name, value in found.items():
     if name not in takes:
-      allowed = ", ".join(takes) or "no setting"
+      allowed = ", ".join(x for x in takes if x in settings) or "no such setting"
       raise ConfigError(f"{name}={value!r} is not for {part}, which takes {allowed}")
-  return parts[part](**given)
+  return found
+
+
+def run_part(parts: dict[str, Any], part: str, **settings: Any) -> Any:
+  """Runs one of a command's parts with the settings that are `given`, which it must take."""
+  takes = inspect.signature(parts[part]).parameters
+  return parts[part](**given(part, takes, **settings))
 
 
 def flat(values: dict[str, Any]) -> dict[str, Any]:

@@ -197,6 +197,7 @@ def main(
     "transfer": measure_transfer,
     "river": measure_river,
   }
+  timing.given(part, ("picture",) if part in ("leduc", "river") else (), picture=picture)
   rows = []
   for row in timing.run_part(parts, part, iterations=iterations, steps=steps, board=board, pot=pot):
     rows.append(row)

@@ -37,6 +37,16 @@ DEFAULT_GAMES: dict[str, tuple[str, ...]] = {
   "warm_start": ("leduc", "liars_dice_1x4f"),
   "safe_search": (),
 }
+# What the parts take beside iterations and runs.
+TAKES: dict[str, tuple[str, ...]] = {
+  "tabular": ("games", "algorithms", "precision"),
+  "depth_limited": ("games", "algorithms", "precision", "iterations_below"),
+  "discounts": ("games", "algorithms", "precision"),
+  "rules": ("games", "algorithms", "precision"),
+  "samplers": ("games", "algorithms", "precision"),
+  "warm_start": ("games", "precision"),
+  "safe_search": ("playthroughs",),
+}
 DEFAULT_ITERATIONS = {
   "tabular": 1024,
   "depth_limited": 512,
@@ -160,10 +170,10 @@ def main(
   games: tuple[str, ...] = (),
   algorithms: tuple[str, ...] = (),
   iterations: int | None = None,
-  runs: int = 5,
-  precision: Literal["float64", "float32"] = "float64",
-  iterations_below: int = 64,
-  playthroughs: int = 4096,
+  runs: int | None = None,
+  precision: Literal["float64", "float32"] | None = None,
+  iterations_below: int | None = None,
+  playthroughs: int | None = None,
   figure: Path | None = None,
   rows: Path | None = None,
   table: tuple[int, ...] = (),
@@ -173,24 +183,30 @@ def main(
   Args:
     part: What to measure.
     games: Short names of the games; those of the part's page if none.
-    algorithms: Labels of the algorithms, all if none (not of warm_start).
+    algorithms: Labels of the algorithms, all if none.
     iterations: Updates of a curve's longest solve, one player's being one; the page's if not given.
-    runs: Runs of each curve, all but the first from a prior with other last bits.
-    precision: Of the whole-game and depth-limited parts; safe_search is always in float32.
-    iterations_below: Updates of the solver that values leaves (depth_limited).
-    playthroughs: The most playthroughs that are averaged (safe_search).
+    runs: Runs of each curve, all but the first from a prior with other last bits; None for 5.
+    precision: None for float64; safe_search is always in float32.
+    iterations_below: Updates of the solver that values leaves (depth_limited); None for 64.
+    playthroughs: The most playthroughs that are averaged (safe_search); None for 4,096.
     figure: Where to draw the curves.
     rows: Read these JSON lines, printed before, and measure nothing.
     table: Iterations, or playthroughs, to print as a Markdown table of the curves.
   """
   measured: list[dict[str, Any]] = []
+  timing.given(
+    part, () if rows else ("iterations", "runs", *TAKES[part]), games=games, algorithms=algorithms,
+    iterations=iterations, runs=runs, precision=precision, iterations_below=iterations_below,
+    playthroughs=playthroughs,
+  )  # fmt: skip
   if rows is not None:
     read = [json.loads(line) for line in rows.read_text().splitlines()]
     measured = [row for row in read if row["part"] == part]
   else:
     for row in measure(
-      part, games or DEFAULT_GAMES[part], algorithms, iterations or DEFAULT_ITERATIONS[part], runs,
-      precision=precision, below=iterations_below, playthroughs=playthroughs,
+      part, games or DEFAULT_GAMES[part], algorithms, iterations or DEFAULT_ITERATIONS[part],
+      runs or 5, precision=precision or "float64", below=iterations_below or 64,
+      playthroughs=playthroughs or 4096,
     ):  # fmt: skip
       timing.say("family", **row)
       measured.append(row)

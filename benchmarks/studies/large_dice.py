@@ -65,10 +65,10 @@ def main(
   num_faces: int = 6,
   seconds: float = 120.0,
   plays: int = 1000,
-  rows: int = 2**21,
-  width: int = 256,
-  iterations: int = 256,
-  playthroughs: int = 0,
+  rows: int | None = None,
+  width: int | None = None,
+  iterations: int | None = None,
+  playthroughs: int | None = None,
 ) -> None:
   """Learns a game and measures what was learned.
 
@@ -77,11 +77,16 @@ def main(
     num_dice, num_faces: of each player.
     seconds: of learning.
     plays: of local best response.
-    rows: nodes that tables of sums have room for (mccfr).
-    width: the most nodes of a level of a traversal (mccfr).
-    iterations: of a search (rebel).
-    playthroughs: by which the agent is measured exactly, too; 0 for none (rebel).
+    rows: nodes that tables of sums have room for (mccfr); None for 2,097,152.
+    width: the most nodes of a level of a traversal (mccfr); None for 256.
+    iterations: of a search (rebel); None for 256.
+    playthroughs: by which the agent is measured exactly, too; None for none (rebel).
   """
+  takes = {"mccfr": ("rows", "width"), "deep_cfr": (), "rebel": ("iterations", "playthroughs")}
+  timing.given(
+    method, takes[method], rows=rows, width=width, iterations=iterations, playthroughs=playthroughs
+  )
+  iterations = iterations or 256
   devices.enable_cache()
   game = LiarsDice(num_dice, num_faces)
 
@@ -109,7 +114,7 @@ def main(
     return row
 
   if method == "mccfr":
-    strategy, row = mccfr(game, seconds, rows, width)
+    strategy, row = mccfr(game, seconds, rows or 2**21, width or 256)
     tree = games.build_public_tree(game) if 2**game.num_bids <= _EXACT else None
     row |= measured(strategy, tree and (tree, tabulated(strategy, tree)))
   else:

@@ -67,8 +67,7 @@ def say(variant: str, game: Holdem, exploitability: float, **figures: Any) -> No
 
 
 def measured(preset: str, game: str | None = None) -> Config:
-  """Returns a preset, for another game of hold'em where `game` names one, and enables the cache."""
-  devices.enable_cache()
+  """Returns a preset, for another game of hold'em where `game` names one."""
   # All are measured by the algorithm that solves the whole game.
   config = get_preset(preset).replace(eval_algorithm="linear_cfr")
   return config.replace(game=game, game_params=()) if game else config
@@ -153,7 +152,6 @@ def ladder(
   preset: str = PRESET, iterations: tuple[int, ...] = ITERATIONS, playthroughs: int = 128
 ) -> None:
   """Says how exploitable each rung is, and its loss to the package's network by tree and match."""
-  devices.enable_cache()
   network, number = rebel_jax.load_pretrained(preset), iterations[-1]
   params, config = network.params, network.config.replace(final_iterations=number)
   config, game = config.replace(final_playthroughs=64 * playthroughs), make_game(config)
@@ -250,6 +248,7 @@ def main(
     lines: files to draw.
     figure: where to draw; None for docs/images/poker_figure2.png.
   """
+  devices.enable_cache()
   parts: dict[str, Any] = {
     "tabular": tabular,
     "perfect": perfect,

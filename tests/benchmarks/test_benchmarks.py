@@ -30,7 +30,15 @@ from benchmarks import (
   tabular,
   timing,
 )
-from benchmarks.studies import bet_sizes, curves, family, family_parts, gadgets, poker_learning
+from benchmarks.studies import (
+  bet_sizes,
+  curves,
+  family,
+  family_parts,
+  gadgets,
+  large_dice,
+  poker_learning,
+)
 from benchmarks.studies import poker as poker_study
 from games.poker import Deck
 from rebel_jax import evaluate, flags
@@ -188,7 +196,7 @@ def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
     figures.main((tmp_path,), tmp_path / "other.png")
 
 
-def test_a_part_takes_its_own_settings_and_no_others():
+def test_a_part_takes_its_own_settings_and_no_others(tmp_path):
   parts = {"rivers": lambda number=1: number}
   assert timing.run_part(parts, "rivers", number=3, bets=None, lines=()) == 3
   assert timing.run_part(parts, "rivers", number=None) == 1
@@ -197,6 +205,10 @@ def test_a_part_takes_its_own_settings_and_no_others():
     (poker_study.main, "grid", {"algorithms": ("linear_cfr",)}),
     (poker_learning.main, "draw", {"steps": 3}),
     (bet_sizes.main, "narrowing", {"pot": 100}),
+    (bet_sizes.main, "transfer", {"picture": tmp_path / "drawn.png"}),
+    (family.main, "warm_start", {"algorithms": ("CFR+",)}),
+    (family.main, "tabular", {"rows": tmp_path / "rows", "runs": 3}),
+    (large_dice.main, "deep_cfr", {"width": 8}),
   ):
     with pytest.raises(ConfigError, match=f"is not for {part}, which takes"):
       main(part, **given)
