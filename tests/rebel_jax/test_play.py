@@ -16,7 +16,7 @@ from rebel_jax.agents.agent import make_searcher
 from rebel_jax.agents.match import SOLVED, PolicyPlayer, play_games, play_match
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import Config
-from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
+from tests.rebel_jax.test_poker_learning import GAME, TINY
 from tests.sentences import run
 from tests.tiny import policy_of, trained
 from tests.trees import as_policy
@@ -38,15 +38,12 @@ def at_the_table(*arguments, answers):
 
 
 COMMAND = ("--iterations", 8, "--seed", 1)
+TINY_POKER = TINY.replace(game_params=tuple((GAME | {"stack": 150}).items()))
 
 
 def test_a_session():
-  text, code = at_the_table(
-    trained(),
-    *COMMAND,
-    *("--games", 3),
-    answers=["raise", "help", "why", "bet", "bet", "why", "what", "", *["bet", "bet", ""] * 6],
-  )
+  answers = ["raise", "help", "why", "bet", "bet", "why", "what", "", *["bet", "bet", ""] * 6]
+  text, code = at_the_table(trained(), *COMMAND, "--games", 3, answers=answers)
   assert code == 0
   assert "'raise' is not a move here" in text
   assert "type why" in text  # help
@@ -75,15 +72,8 @@ def untrained(config, monkeypatch):
 
 def test_poker_is_played_in_chips_and_cards(monkeypatch):
   answers = ["call", "bet-to-150", "check", "check", *["call", "check", ""] * 40]
-  text, code = at_the_table(
-    untrained(TINY_POKER, monkeypatch),
-    *COMMAND,
-    "--seat",
-    0,
-    "--games",
-    12,
-    answers=[*answers, "why", "quit"],
-  )
+  answers, flags = [*answers, "why", "quit"], (*COMMAND, "--seat", 0, "--games", 12)
+  text, code = at_the_table(untrained(TINY_POKER, monkeypatch), *flags, answers=answers)
   assert code == 0
   assert "'call' is not a move here; type one of: check bet-to-" in text
   assert re.search(r"You hold [2-9TJQKA][♠♥♦♣] [2-9TJQKA][♠♥♦♣]\.", text)
@@ -102,7 +92,7 @@ def test_poker_is_played_in_chips_and_cards(monkeypatch):
 
 
 def test_a_solved_spot_answers_bets_of_any_size():
-  spot = ("board", "9hTdQsKhKd", "ranks", "9TJQKA", "suits", "shd", "pot", 100, "stack", 400)
+  spot = ("board", "9hTdQsKhKd", "ranks", "9TJQKA", "suits", "shd", "pot", 100, "stack", 150)
   text, code = at_the_table(
     "river_endgame_holdem",
     *("--iterations", 40, "--seed", 3, "--seat", 0, "--games", 2, "--game-params", *spot),

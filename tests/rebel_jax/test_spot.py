@@ -23,9 +23,9 @@ from rebel_jax.spots.solved import prepare
 from rebel_jax.spots.spot import measure, read_history
 from rebel_jax.spots.study import FIELDS, Study, Trial, records
 
-SPOT = spot.Spot("TdJdQhKc2s", "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
+SPOT = spot.Spot("TdJdQhKc2s", "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 165, "33%,a / 2.5x")
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
-SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
+SMALL += ["--pot", "201", "--stack", "165", "--bets", "33%,a / 2.5x"]
 NO_BOARD = SMALL[2:]
 NINES = spot.Spot("9s9h9dTsTh", "AA,KK", "QQ,AQ", 100, 200, "50%,55%,100% / -")
 
@@ -81,9 +81,16 @@ def check_below(solved, line, paid):
   np.testing.assert_allclose(table.ev[there], worth[there], rtol=1e-3, atol=0.3)
 
 
-def test_tables_below_are_those_of_the_games_below(solved):
+def test_tables_below_are_those_of_the_games_below(solved, turn):
   """Suits may change places, so that a later board is not always the one that was solved."""
   check_below(solved, "bet 66", (166.5, 100.5))
+  check_below(turn, "bet 66, call, 9c, check", (116, 116))
+
+
+@pytest.mark.slow
+def test_a_flop_and_a_turn_with_a_lock_of_all_hands():
+  turn = solve_turn("check, check, *: bet 66 1")
+  check_locked(turn, *locks_after_cards(turn, "check, check", "bet 66", 1.0))
   flop = spot.Spot("TdJdQh", "AA,KQ", "TT,AJ:0.5", 100, 200, "66% / -", ranks="9TJQKA")
   flop = spot.solve(flop, target=20.0, max_iterations=32)
   check_below(flop, "bet 66, call, 9c, check", (116, 116))
@@ -104,12 +111,11 @@ def test_equities_are_means_over_cards_to_come(turn):
   np.testing.assert_allclose(table.equity[held], (worth / mass)[held], rtol=1e-9)
 
 
-def check_locked(made, lines, move, share, hands=None):
+def check_locked(made, *locks):
   """Compares a locked spot with the tree held to the same: what is kept to, and exploitability."""
-  tree, policy = on_tree(made)
-  held, own = None, None if hands is None else [made.game.infostate(hand) for hand in hands]
-  for line in lines:
-    study = Study(made).at(line)
+  (tree, policy), held = on_tree(made), None
+  for line, move, share, hands in locks:
+    study, own = Study(made).at(line), hands and [made.game.infostate(hand) for hand in hands]
     how = {"also": held, "infostates": own}
     held = solvers.lock(tree, study.node, {study.moves[move][-1]: share}, **how)
     place, rows = list(study.moves).index(move), study.hands(study.mover)
@@ -133,26 +139,34 @@ def check_locked(made, lines, move, share, hands=None):
 def test_what_is_locked_is_kept_to_and_answered(hands, move, share):
   lock = f"bet 66{f' [{hands}]' if hands else ''}: {move} {share}"
   locked = spot.solve(dataclasses.replace(SPOT, lock=lock), target=0.5)
-  check_locked(locked, ["bet 66"], move, share, hands and hands.split(","))
+  check_locked(locked, ("bet 66", move, share, hands and hands.split(",")))
 
 
-@pytest.fixture(scope="module")
-def turn():
-  how = {"ranks": "29TJQKA", "lock": "check, check, *: bet 66 1"}
+def solve_turn(lock):
+  how = {"ranks": "29TJQKA", "lock": lock}
   made = spot.Spot("TdJdQh2s", "AA,KQ", "TT,AJ:0.5", 100, 200, "66% / -", **how)
   return spot.solve(made, target=1.0, max_iterations=256)
 
 
+@pytest.fixture(scope="module")
+def turn():
+  """A turn with locks of all hands, and of some before and after a card."""
+  own = "[AsAc,KdQd]: check 1"
+  return solve_turn(f"{own}; check, bet 66, call, * {own}; check, check, *: bet 66 1")
+
+
+def locks_after_cards(turn, line, *kept, hands=None):
+  lines = [f"{line}, {card}" for card in turn.children(turn.find(line))]
+  return [(x, *kept, hands and [y for y in hands if x[-2:] not in y]) for x in lines]
+
+
 def test_locks_hold_after_any_card(turn):
-  cards = turn.children(turn.find("check, check"))
-  lines = [f"check, check, {card}" for card in cards]
-  check_locked(turn, lines, "bet 66", 1.0)
-  hands, own = ["AsAc", "KdQd"], "[AsAc,KdQd]: check 1"
-  alone = dataclasses.replace(turn.spot, lock=f"{own}; check, check, * {own}")
-  assert len(prepare(alone).columns.alike.permutations) < len(turn.columns.alike.permutations)
-  alone = spot.solve(alone, target=1.0, max_iterations=256)
-  left = [line for line in lines if line[-2:] not in "AsAcKdQd"]
-  check_locked(alone, ["", *left], "check", 1.0, hands)
+  free = prepare(dataclasses.replace(turn.spot, lock=None))
+  assert len(turn.columns.alike.permutations) < len(free.columns.alike.permutations)
+  hands = ["AsAc", "KdQd"]
+  own = locks_after_cards(turn, "check, bet 66, call", "check", 1.0, hands=hands)
+  every = locks_after_cards(turn, "check, check", "bet 66", 1.0)
+  check_locked(turn, ("", "check", 1.0, hands), *own, *every)
 
 
 def test_the_whole_is_swept_once_for_all_nodes(solved, monkeypatch):
@@ -195,13 +209,15 @@ def test_the_command(tmp_path, run, monkeypatch):
   assert "IP to act" in run("--load", files[0], "--node", "bet 66")
 
 
-def test_a_saved_spot_is_solved_on(solved, tmp_path, run):
+def test_a_saved_spot_is_solved_on(tmp_path, run):
   """As if it had never stopped, to what 16 bits leave of regrets; not as from nothing."""
+  begun = dataclasses.replace(SPOT, oop="QQ+,A2s,54s")
+  solved = spot.solve(begun, target=2.0)
   kept, finer, number = tmp_path / "kept", tmp_path / "finer", solved.iterations + 32
   solved.save(kept)
   given = ["--load", kept, "--max-iterations", number, "--output", finer]
   assert f"after {number} iterations" in run(*given)
-  again, whole = spot.load(finer), spot.solve(SPOT, target=0.0, max_iterations=number)
+  again, whole = spot.load(finer), spot.solve(begun, target=0.0, max_iterations=number)
   assert again.percent == pytest.approx(whole.percent, rel=1e-3)
   for ours, theirs in zip(again.policy, whole.policy, strict=True):
     np.testing.assert_allclose(ours, theirs, atol=1e-3)
@@ -213,7 +229,7 @@ def test_a_saved_spot_is_solved_on(solved, tmp_path, run):
   assert f"after {number} iterations" in said
   dataclasses.replace(solved, sums={}).save(kept)  # as earlier versions did
   assert spot.load(kept).percent == solved.percent
-  enough = measure(SPOT)[1]  # to solve it anew
+  enough = measure(begun)[1]  # to solve it anew
   for file, more, message in (
     (finer, ["--max-iterations", 32], f"max_iterations=32 must be above {number}"),
     (finer, ["--memory", enough], "are allowed; take fewer"),
@@ -274,7 +290,7 @@ def test_next_cards_and_a_whole_solution(turn):
 
 
 def test_a_table_is_written_as_lines_of_either_kind(tmp_path, solved, run):
-  kept, node, other = tmp_path / "kept", "bet 66, raise 165", tmp_path / "other.csv"
+  kept, node, other = tmp_path / "kept", "bet 66", tmp_path / "other.csv"
   csv, lines = tmp_path / "all.csv", tmp_path / "all.jsonl"
   solved.save(kept)
   for path in (csv, lines):
@@ -372,7 +388,7 @@ def test_the_explorer(solved, tmp_path):
   assert len({span.style for span in text.spans}) > 3
 
 
-BOARDS = ["TdJdQhKc2s", "TdJdQd2s2c", "9h9d9s4c3s"]
+BOARDS = ["TdJdQhKc2s", "TdJdQdJs2c", "AhQdTsTc2s"]  # of one shape
 
 
 @pytest.fixture(scope="module")
@@ -419,10 +435,11 @@ def test_means_by_texture(rows):
   assert [row.textures for row in rows] == [
     ("two-tone", "unpaired", "K high"),
     ("monotone", "paired", "Q high"),
-    ("two-tone", "trips", "9 high"),
+    ("two-tone", "paired", "A high"),
   ]
+  assert report.textures("9h9d9s4c3s", DECK) == ("two-tone", "trips", "9 high")
   first, second, third = (row.ev[0] for row in rows)
-  boards, weights = report.read_boards("TdJdQhKc2s:3,TdJdQd2s2c:0.5,9h9d9s4c3s")
+  boards, weights = report.read_boards(",".join(map(str.__add__, BOARDS, (":3", ":0.5", ""))))
   assert boards == BOARDS
   plain, weighed = (
     {line.split("  ")[0]: line.split() for line in report.summary(rows, 201, *x).splitlines()}
@@ -439,9 +456,9 @@ def test_means_by_texture(rows):
 
 def test_the_report_command(tmp_path, run):
   listed = tmp_path / "boards"
-  listed.write_text("\n".join(BOARDS[:2]))
+  listed.write_text("\n".join(BOARDS))
   printed = run(*NO_BOARD, "--target", 5, "--boards", listed)
-  assert "of the pot or less on each of 2 boards" in printed
+  assert "of the pot or less on each of 3 boards" in printed
   said = run(*NO_BOARD, "--boards", "TdJdQhKc2s,TdJdQh", code=2)
   assert "must be boards of as many cards each" in said
 
@@ -453,7 +470,7 @@ def test_the_report_command(tmp_path, run):
     ("--oop;QQ+,XX", "oop holds 'XX', which is not understood"),
     ("--oop;KdKh;--ip;KdQd", "cannot both be held"),
     ("--oop;TdTh", "oop='TdTh' holds no hand that the board leaves"),
-    ("--board;Td9d6h;--oop;random", "board='Td9d6h' with these bets and ranges makes"),
+    ("--board;Td9d6h;--oop;random;--stack;900", "board='Td9d6h' with these bets and ranges makes"),
     ("--load;nothing.npz", "is not for load='nothing.npz', a solved spot"),
     ("--node;bet 7", "node='bet 7' holds 'bet 7', and possible there is: check, bet 66"),
     ("--picture;missing/grid.png", "picture='missing/grid.png' cannot be drawn"),
@@ -544,14 +561,14 @@ def test_hands_that_were_played_become_spots(tmp_path, run, capsys):
   wanted = "Td9d6h", 12, 144, FLOP.replace("bet 8", "bet 8.25")
   assert read(f"{PHH}actions={cents}", "flop") == wanted
   assert read(f"{PHH}actions={ACTIONS}", "flop") == ("Td9d6h", 12, 144, FLOP)
-  given = ["--history", path, "--oop", "AA,32", "--ip", "KK", "--bets", "a"]
+  given = ["--history", path, "--oop", "AA,32,54s", "--ip", "KK", "--bets", "60%,a / 4x"]
   said = run(*given, "--target", 20).splitlines()
   assert said[:2] == ["played: check", "board Td9d6hQc2s, pot 52, stacks 124 and 124"]
   assert "stack=90 is not for history=" in run(*given, "--stack", 90, code=2)
 
 
 def test_chips_may_have_decimals(tmp_path):
-  parts = dataclasses.replace(SPOT, pot=2.01, stack=9.0, bets="0.66c,a / 2.5x")
+  parts = dataclasses.replace(SPOT, pot=2.01, stack=1.65, bets="0.66c,a / 2.5x")
   whole = dataclasses.replace(SPOT, bets="66c,a / 2.5x")
   ours, theirs = (spot.solve(x, target=5.0) for x in (parts, whole))
   ours.save(tmp_path / "kept")
@@ -562,12 +579,12 @@ def test_chips_may_have_decimals(tmp_path):
   locks = (f"bet .66: {x} 0.5" for x in ("raise 1.65", "Raise to 1.650"))
   assert len({str(prepare(dataclasses.replace(parts, lock=x)).lock()) for x in locks}) == 1
   study, other = Study(ours).at("bet 0.66"), Study(theirs).at("bet 66")
-  assert study.situation == "board TdJdQhKc2s, pot 2.67, stacks 8.34 and 9"
+  assert study.situation == "board TdJdQhKc2s, pot 2.67, stacks 0.99 and 1.65"
   np.testing.assert_allclose(100 * study.table.ev, other.table.ev, rtol=1e-6)
   shares = [re.findall(r"[\d.]+%", x.summary().split("OOP  EV ")[1]) for x in (study, other)]
   assert shares[0] == shares[1]
   trial = Trial(Study(ours), 1, np.random.default_rng(1))
-  trial.play("bet 9")
+  trial.play("bet 1.65")
   assert trial.record[-1].endswith("you get 2.01 of the pot.")
   for pot, stack in ((5.5, 20_000), (200, 2_000_000)):  # geometric sizes of large stacks
     made = prepare(dataclasses.replace(SPOT, pot=pot, stack=stack, bets="2e / -"))
@@ -613,7 +630,7 @@ def test_saved_spots_load_without_solving_and_altered_ones_are_refused(
   assert again.sealed
   assert not written(about=old).sealed
   assert "says a file without a checksum" in Study(written(about=old)).summary()
-  wide = {"board": "TdJdQh", "oop": "random", "ip": "random", "bets": "33%,66%,a"}
+  wide = {"board": "TdJdQh", "oop": "random", "ip": "random", "bets": "33%,66%,a", "stack": 900}
   for altered, message in (
     ({"fields": {"pot": 203}}, "was altered"),
     ({"fields": {"oop": "QQ+,A2s,42"}}, "was altered"),
@@ -626,7 +643,7 @@ def test_saved_spots_load_without_solving_and_altered_ones_are_refused(
       written(**altered)
 
 
-def test_a_signal_keeps_what_there_is(tmp_path, run, capsys, monkeypatch):
+def test_a_signal_keeps_what_there_is(tmp_path, run, rows, capsys, monkeypatch):
   look, check_fits, sized = spot.Display.show, spot.check_fits, []
   stopped, output = 128 + signal.SIGTERM, tmp_path / "kept"
 
@@ -648,10 +665,9 @@ def test_a_signal_keeps_what_there_is(tmp_path, run, capsys, monkeypatch):
     patch.setattr(spot, "prepare", None)  # ends at once, before there is anything to keep
     assert run(*given, code=stopped).endswith("interrupted\n")
   monkeypatch.setattr(spot.Display, "show", look)
-  two = list(report.solve_boards(SPOT, BOARDS[:1] * 2, target=20.0))
 
   def two_rows(*_, **__):
-    yield from two
+    yield from rows[:2]
     raise KeyboardInterrupt
 
   monkeypatch.setattr(report, "solve_boards", two_rows)

@@ -23,13 +23,14 @@ from rebel_jax.tables.players import TreePlayer
 from solvers import Maxmargin, Resolve
 from solvers.contrib.off_tree import translate
 from solvers.search import posteriors
+from tests import harness
 from tests.own_games import own_tree
 from tests.sentences import sentence_of
 from tests.tiny import untrained
 
 # Two rounds from blinds of 50 and 100, the pot or all-in; the big blind acts first in the second.
 GAME = dict(ranks="TJQK", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=1_000)
-ITERATIONS = 8
+AVERAGES = {"iterations": 2, "average": True}  # nothing is drawn
 
 
 @functools.cache
@@ -39,7 +40,7 @@ def policy():
 
 @functools.cache
 def searcher():
-  return StreetSearcher(policy(), iterations=ITERATIONS)
+  return StreetSearcher(policy(), **AVERAGES)
 
 
 def walk(searcher, seed):
@@ -62,9 +63,10 @@ def walk(searcher, seed):
   return found
 
 
-def test_searches_are_those_of_tables():
-  ours = StreetSearcher(policy(), iterations=2, algorithm="linear_cfr")
-  theirs = Searcher(policy(), iterations=2, algorithm="linear_cfr")  # the stop can only be 0
+@pytest.mark.parametrize("average", harness.slow([True, False], False))
+def test_searches_are_those_of_tables(average):
+  how = AVERAGES | {"average": average}  # the stop can only be 0
+  ours, theirs = StreetSearcher(policy(), **how), Searcher(policy(), **how)
   decisions = 0
   for seed in range(3):
     pairs = list(zip(walk(ours, seed), walk(theirs, seed), strict=True))
@@ -79,9 +81,8 @@ def test_searches_are_those_of_tables():
 
 
 def test_local_best_response_plays_an_agent():
-  averages = StreetSearcher(policy(), iterations=2, average=True, algorithm="linear_cfr")
-  agent = averages.agent(seed=0)
-  strategy = AgentStrategy(agent, averages.agent(seed=1))
+  agent = searcher().agent(seed=0)
+  strategy = AgentStrategy(agent, searcher().agent(seed=1))
   strategy.start()
   rows = strategy.rows()
   np.testing.assert_allclose(rows.sum(axis=0), 1.0, atol=1e-5)
@@ -91,7 +92,7 @@ def test_local_best_response_plays_an_agent():
 
 
 def test_a_time_limits_iterations():
-  searcher = StreetSearcher(policy(), iterations=2**16, seconds=0.05)
+  searcher = StreetSearcher(policy(), iterations=2**16, seconds=1e-5, average=True)
   limits = [searcher.limit(number) for number in range(len(searcher._paces))]
   assert min(limits) < 2**16
   assert all(limit >= 2 and limit % 2 == 0 for limit in limits)
@@ -198,7 +199,7 @@ def spot():
     )
 
 
-@pytest.mark.parametrize("searcher", [0, 1])
+@pytest.mark.parametrize("searcher", harness.slow([0, 1], 1))
 def test_translation_loses_three_times_what_solving_loses(spot, searcher, x64):
   """Thesis, Table 5.4, in small; promises that mean nothing lose fifty times as much."""
 

@@ -24,7 +24,7 @@ NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
 CASES = {
   "near": (NEAR, 3),
   "glasses": (GLASSES, 3),
-  "two": (NEAR, 2),
+  "one": (dataclasses.replace(GLASSES, detectives=(2,)), 2),
   "hexagons": (GLASSES_HEXAGONS, 3),
 }
 

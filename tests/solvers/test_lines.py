@@ -29,58 +29,52 @@ from tests.sentences import sentence_of
 from tests.tiny import python
 
 ALIKE = ("AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7")
-CARDS = ("AA,KQ,99,JT:0.4", "TT,AJ,QJ:0.7,KT")
+CARDS = ("AA,KQ,99,JJ:0.4", "TT,AJ,QJ:0.7")  # as many hands, so that trees share programs
 APART = ("AA,KQ,J9s:0.3,99,KcQc:0.5", "TT,AJ,K9s,QJo:0.7")
-
+TURNS = {"alike": (ALIKE, "linear_cfr"), "apart": (APART, "predictive_cfr_plus")}
+UNTIL = {"algorithm": solvers.discounted_cfr(), "target": 0.08}
 
 # Suits without cards on the board may be alike.
 make = functools.partial(small_spot, ranks="9TJQKA", suits="shdc")
 
 
-def solve(game, iterations):
+def solve(game, iterations, algorithm="linear_cfr", shape=None):
   """Returns the exploitability on lines, the policy on the tree, and the tree; in float64."""
   lines, columns = make_lines(game)
-  found = solvers.solve(lines, algorithm=solvers.linear_cfr(), target=0, num_iterations=iterations)
+  wide, places = round_up(lines, shape=shape) if shape else (lines, itertools.repeat(slice(None)))
+  algorithm = solvers.make_algorithm(algorithm)
+  found = solvers.solve(wide, algorithm=algorithm, target=0, num_iterations=iterations)
+  assert (found.sums is None) == (algorithm == solvers.predictive_cfr_plus())
+  rows = [x[:, at] for x, at in zip(found.average_policy, places)]
   tree = games.build_public_tree(game)
-  return found.exploitability, expand_policy(lines, columns, found.average_policy, tree), tree
+  return found.exploitability, expand_policy(lines, columns, rows, tree), tree
 
 
-@pytest.fixture(scope="module", params=["alike", "apart"])
-def turn(request):
-  game = make("TsJh9hAs", ALIKE if request.param == "alike" else APART)
+@functools.cache
+def turn(name):
+  ranges, algorithm = TURNS[name]
+  game = make("TsJh9hAs", ranges)
   with jax.enable_x64(True):
-    return request.param, game, *solve(game, 4)
+    return game, *solve(game, 4, algorithm), algorithm
 
 
-def assert_solved_as_on_the_tree(game, gap, policy, tree):
+def assert_solved_as_on_the_tree(game, gap, policy, tree, algorithm="linear_cfr"):
   """Checks that the policy is as exploitable there, and what as many iterations give there."""
   with jax.enable_x64(True):
     assert gap == pytest.approx(float(solvers.exploitability(tree, policy)), abs=1e-9)
-    whole = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4)
+    whole = solvers.solve(tree, algorithm=solvers.make_algorithm(algorithm), num_iterations=4)
     ours, theirs = (solvers.expected_values(tree, x) for x in (policy, whole.average_policy))
   np.testing.assert_allclose(ours[game.prior() > 0], theirs[game.prior() > 0], atol=1e-9)
 
 
-def test_a_turn_is_solved_as_on_the_tree(turn):
-  assert_solved_as_on_the_tree(*turn[1:])
+@pytest.mark.parametrize("name", TURNS)
+def test_a_turn_is_solved_as_on_the_tree(name):
+  assert_solved_as_on_the_tree(*turn(name))
 
 
-def test_a_turn_is_solved_in_one_piece_on_an_accelerator(turn, request):
-  name, game, gap, policy, _ = turn
-  if name == "alike":
-    return
-  request.getfixturevalue("accelerator")  # which forgets all programs
-  with jax.enable_x64(True):
-    lines, _ = make_lines(game)
-    problem = jax.eval_shape(parts.make_parted_problem, lines)
-    assert [part.num_chunks for part in problem.parts] == [1]
-    found, other, _ = solve(game, 4)
-  assert found == pytest.approx(float(gap), abs=1e-12)
-  np.testing.assert_allclose(other, policy, atol=1e-9)
-
-
-def test_suits_are_found_alike_or_not(turn, monkeypatch):
-  name, game, *_ = turn
+@pytest.mark.parametrize("name", TURNS)
+def test_suits_are_found_alike_or_not(name, monkeypatch):
+  game = turn(name)[0]
   found = suit_permutations(game, game.prior())
   assert len(found) == (2 if name == "alike" else 1)
   said = make_lines(game)[1].sentence()
@@ -101,8 +95,8 @@ def test_suits_are_found_alike_or_not(turn, monkeypatch):
 def test_cards_of_a_rank_are_merged_on_a_turn(board, monkeypatch):
   game = make(board, CARDS)
   with jax.enable_x64(True):
-    gap, policy, tree = solve(game, 4)
     lines, columns = make_lines(game)
+    gap, policy, tree = solve(game, 4, shape=shape_of(lines))
   with monkeypatch.context() as patched:
     patched.setattr(boards, "alike_hands", lambda *_: None)
     suits, _ = make_lines(game)
@@ -112,21 +106,20 @@ def test_cards_of_a_rank_are_merged_on_a_turn(board, monkeypatch):
   if board == "TsJh9hAs":  # merged all the same, cards that may flush would be found
     monkeypatch.setattr(boards, "card_groups", lambda game: np.arange(24) // 4 * 4)
     with jax.enable_x64(True):
-      gap, policy, tree = solve(game, 4)
+      gap, policy, tree = solve(game, 4, shape=shape_of(lines))
       assert abs(gap - float(solvers.exploitability(tree, policy))) > 1e-3
 
 
 def test_fictitious_play_takes_lines():
-  game, algorithm = make("TsJh9dAc", CARDS), solvers.linear_fictitious_play()
+  game, algorithm = make("TsJh9hAs", CARDS), solvers.linear_fictitious_play()
   with jax.enable_x64(True):
     lines, columns = make_lines(game)
-    found = solvers.solve(lines, algorithm=algorithm, target=0, num_iterations=6)
     tree = games.build_public_tree(game)
-    whole = solvers.solve(tree, algorithm=algorithm, target=0, num_iterations=6)
-    policy = expand_policy(lines, columns, found.average_policy, tree)
-    gap = float(solvers.exploitability(tree, policy))
+    found, whole = (solvers.solve(x, algorithm=algorithm, num_iterations=6) for x in (lines, tree))
+    policies = expand_policy(lines, columns, found.average_policy, tree), whole.average_policy
+    gap, other = (float(solvers.exploitability(tree, x)) for x in policies)
   assert found.exploitability == pytest.approx(gap, abs=1e-9)
-  assert found.exploitability == pytest.approx(whole.exploitability, rel=1e-3)
+  assert found.exploitability == pytest.approx(other, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -178,7 +171,6 @@ def test_a_solve_goes_on_as_if_it_had_not_stopped(board, cpu, monkeypatch):
     for start, *other in ((before._replace(sums=None),), ("",), (before, "predictive_cfr_plus")):
       said = sentence_of(find, 8, *other, start=start)
       assert "must be a solution with sums, of lines by CFR" in said
-    assert find(2, algorithm="predictive_cfr_plus").sums is None
     for k in (0, 1):  # both are needed
       sums = list(before.sums)
       sums[k] = jax.tree.map(lambda x: 0 * x, sums[k])
@@ -186,9 +178,9 @@ def test_a_solve_goes_on_as_if_it_had_not_stopped(board, cpu, monkeypatch):
       assert abs(worse.exploitability / whole.exploitability - 1) > 0.01
 
 
-def test_a_lock_of_lines_may_leave_out_which_moves_are_open():
+def test_a_lock_of_lines_may_leave_out_which_moves_are_open(rivers):
   with jax.enable_x64(True):
-    lines, _ = make_lines(make("TsJh9hAsKd", APART))
+    lines, _ = round_up(rivers[1][0][0], lambda n: 120)
 
     def gap(lock):
       how = {"algorithm": solvers.discounted_cfr(), "target": 0, "num_iterations": 8}
@@ -240,9 +232,7 @@ def rivers():
   with jax.enable_x64(True):
     lines = [make_lines(game) for game in made]
     rounded = [round_up(x, lambda n: 120) for x, _ in lines]
-    found = solvers.solve_batch(
-      [x for x, _ in rounded], algorithm=solvers.linear_cfr(), num_iterations=6
-    )
+    found = solvers.solve_batch([x for x, _ in rounded], num_iterations=100, **UNTIL)
   return made, lines, [places for _, places in rounded], found
 
 
@@ -287,10 +277,11 @@ def test_exploitability_in_single_precision(rivers):
 
 
 def test_values_that_are_not_numbers_do_not_look_solved(rivers):
-  lines = rivers[1][0][0]
+  lines, _ = round_up(rivers[1][0][0], lambda n: 120)
   lines = dataclasses.replace(lines, stakes=jax.tree.map(lambda x: x * np.nan, lines.stakes))
-  how = {"algorithm": solvers.linear_cfr(), "target": 1.0, "num_iterations": 2}
-  assert np.isnan(solvers.solve(lines, **how).exploitability)
+  how = {"algorithm": solvers.discounted_cfr(), "target": 1.0, "num_iterations": 2}
+  with jax.enable_x64(True):
+    assert np.isnan(solvers.solve(lines, **how).exploitability)
 
 
 def test_ranges_that_tell_cards_apart_are_not_merged(rivers):
@@ -318,9 +309,8 @@ def sums_over_pairs(columns, reach, player, board):
 def test_spots_at_once_stop_where_each_would_alone(rivers):
   with jax.enable_x64(True):
     lines = [round_up(x, lambda n: 120)[0] for x, _ in rivers[1]]
-    how = {"algorithm": solvers.discounted_cfr(), "target": 0.08}
-    found = solvers.solve_batch(lines, num_iterations=100, **how)
-    alone = [solvers.solve(x, num_iterations=100, **how) for x in lines]
+    alone = [solvers.solve(x, num_iterations=100, **UNTIL) for x in lines]
+  found = rivers[3]
   iterations = [x.iterations for x in alone]
   assert found.iterations.tolist() == iterations
   assert len(set(iterations)) > 1  # or the first to stop would not be told from the last
@@ -329,7 +319,7 @@ def test_spots_at_once_stop_where_each_would_alone(rivers):
     for rows, own in zip(found.average_policy, one.average_policy, strict=True):
       np.testing.assert_allclose(rows[k], own, atol=1e-9)
   with pytest.raises(ValueError, match="num_iterations=3 must be even, and target=0.1"):
-    solvers.solve_batch(lines, algorithm=how["algorithm"], num_iterations=3, target=0.1)
+    solvers.solve_batch(lines, num_iterations=3, **UNTIL | {"target": 0.1})
 
 
 def test_shapes_that_spots_share():
@@ -389,8 +379,9 @@ def test_ends_in_cpp_are_those_of_xla(board, ranges, cpu):
   prepare = jax.jit(lambda group: [ends.make_ends(group, lines.dtype, form) for form in forms])
   walked, dense, ordered = prepare(group)
   # Hands that tie, and hands of a class that hold other cards, are told from others.
-  order = [x._replace(strength=jnp.minimum(x.strength, 90_000)) for x in walked.showdowns]
-  held = [x._replace(number=jnp.minimum(x.number, 1)) for x in walked.cards]
+  order = [x._replace(strength=np.minimum(x.strength, 90_000)) for x in walked.showdowns]
+  held = [x._replace(number=np.minimum(x.number, 1)) for x in walked.cards]
+  broken = walked._replace(showdowns=tuple(order)), walked._replace(cards=tuple(held))
   random = np.random.default_rng(0)
   shows, folds = random.normal(size=(2, 2, 21)).astype(np.float32)
   none = shows[:, :0]
@@ -399,18 +390,21 @@ def test_ends_in_cpp_are_those_of_xla(board, ranges, cpu):
     reach *= group.strength[1 - player] >= 0
     live = group.strength[player] >= 0
 
-    @jax.jit
-    def values(prepared, *given, player=player, reach=reach):
-      return jax.vmap(lambda *x: ends.end_values(prepared, x[0], player, *x[1:]))(reach, *given)
+    def values(form, given, player=player, reach=reach):
+      one = lambda row, *worth: ends.end_values(form, row, player, *worth)  # noqa: E731
+      return [jax.vmap(one)(reach, *own) for own in given]
 
-    def gap(prepared, *given, values=values, live=live):
-      return np.abs((values(prepared, *given) - values(dense, *given)) * live).max()
-
-    for given in ((shows, folds), (shows[:, :4], folds[:, :17]), (shows, none), (none, folds)):
-      assert gap(walked, *given) < 1e-4
-    assert gap(ordered, shows, folds) < 1e-4
-    assert gap(walked._replace(showdowns=tuple(order)), shows, none) > 0.1
-    assert (gap(walked._replace(cards=tuple(held)), shows, none) > 0.1) == (not group.plain)
+    every = [(shows, folds), (shows[:, :4], folds[:, :17]), (shows, none), (none, folds)]
+    rows = [(form, every[2:3]) for form in broken]
+    asked = (dense, every), (walked, every), (ordered, every[:1]), *rows
+    wanted, *found = jax.jit(lambda *x, values=values: [values(*own) for own in x])(*asked)
+    same, other, *wrong = (
+      [np.abs((x - y) * live).max() for x, y in zip(own, wanted[at:])]
+      for own, at in zip(found, (0, 0, 2, 2), strict=True)
+    )
+    assert max(*same, *other) < 1e-4
+    assert wrong[0][0] > 0.1
+    assert (wrong[1][0] > 0.1) == (not group.plain)
 
 
 _ON_DEVICES = """
@@ -481,9 +475,7 @@ SYMMETRIES = {
   "a pair on the board": lambda: TurnEndgame("9s9hKdAs", ranks=RANKS, suits="shd", bets=ONE_RAISE),
   "two suits alive": lambda: TurnEndgame("TsJhQsAh", ranks="TJQKA", bets=ONE_RAISE),
   "nothing to merge": lambda: TurnEndgame("9sThKsAh", ranks=RANKS, suits="sh", bets=ONE_RAISE),
-  "one suit on the board": lambda: TurnEndgame(
-    "9sTsKsAs", ranks=RANKS, suits="shd", bets=ONE_RAISE
-  ),
+  "one suit": lambda: TurnEndgame("9sTsKsAs", ranks=RANKS, suits="shd", bets=ONE_RAISE),
   "river": lambda: RiverEndgame("9sThKdAsJs", ranks=RANKS, suits="shdc", bets=ONE_RAISE),
 }
 
@@ -524,3 +516,15 @@ def test_merging_a_suit_of_a_flush_is_found_out(monkeypatch):
   game = SYMMETRIES["river"]()
   monkeypatch.setattr(boards, "dead_suits", lambda deck, *_: np.ones(len(deck.suits), bool))
   assert classes(game) != orbits(game)
+
+
+def test_a_turn_is_solved_in_one_piece_on_an_accelerator(request):
+  game, gap, policy, _, algorithm = turn("apart")
+  request.getfixturevalue("accelerator")  # which forgets all programs
+  with jax.enable_x64(True):
+    lines, _ = make_lines(game)
+    problem = jax.eval_shape(parts.make_parted_problem, lines)
+    assert [part.num_chunks for part in problem.parts] == [1]
+    found, other, _ = solve(game, 4, algorithm)
+  assert found == pytest.approx(float(gap), abs=1e-12)
+  np.testing.assert_allclose(other, policy, atol=1e-9)

@@ -141,16 +141,8 @@ def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
   (game, cut), tree = CASES[case], tree_of(case)
   policy, before = blueprint_of(case, blueprint)
   cut = np.flatnonzero(tree.kind == games.CHANCE) if cut == "chance" else cut
-  new = solvers.refine(
-    game,
-    tree,
-    policy,
-    searcher=searcher,
-    cut=cut,
-    gadget=gadget,
-    num_iterations=num_iterations,
-    **arguments,
-  )
+  how = {"searcher": searcher, "cut": cut, "gadget": gadget, "num_iterations": num_iterations}
+  new = solvers.refine(game, tree, policy, **how, **arguments)
   return float((solvers.best_response_values(tree, new) - before)[1 - searcher])
 
 
@@ -217,12 +209,11 @@ def test_margins_are_taken_off_the_exploitability(case, x64):
 
 def test_values_are_those_of_a_best_response_in_the_subgame(x64):
   (game, _), tree = CASES["random"], tree_of("random")
-  policy, _ = blueprint_of("random", "random")
-  placer = solvers.Placer(tree)
+  policy, placer = random_policy(tree, np.random.default_rng(0)), solvers.Placer(tree)
   for searcher in (0, 1):
     known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
-    # Each subtree compiles anew: every other node, and the rest for the other player.
-    for node in np.flatnonzero(np.asarray(tree.kind) <= games.CHANCE)[1 + searcher :: 2]:
+    # Each subtree compiles anew: a sixth of the nodes, and others for the other player.
+    for node in np.flatnonzero(np.asarray(tree.kind) <= games.CHANCE)[1 + searcher :: 6]:
       below = games.build_public_tree(game, root=tree.history(int(node)))
       own = policy[placer.places(below, int(node))]
       own[0] = 1.0
@@ -285,20 +276,12 @@ def test_a_search_hands_on_what_the_next_one_must_promise():
   promised = np.asarray(found.leaf_values)[0, 0, 0]
   np.testing.assert_allclose(promised, 0, atol=0.02)
   below = games.build_public_tree(game, root=(3,))
-  answer = solvers.solve(
-    below,
-    algorithm=algorithm,
-    num_iterations=4096,
-    beliefs=np.array([[1 / 3] * 3, [1, 0, 0]]),
-    alternatives=Alternatives(promised),
-  ).average_policy
+  how = {"algorithm": algorithm, "num_iterations": 4096, "alternatives": Alternatives(promised)}
+  beliefs = np.array([[1 / 3] * 3, [1, 0, 0]])
+  answer = solvers.solve(below, beliefs=beliefs, **how).average_policy
   np.testing.assert_allclose(answer[1:, 0], [0.4, 0.4, 0.2], atol=0.03)
-  unsafe = solvers.solve(
-    below,
-    algorithm=solvers.cfr_plus(),
-    num_iterations=4096,
-    beliefs=np.array([[0.41, 0.39, 0.2], [1, 0, 0]]),
-  ).average_policy
+  how, beliefs = {"num_iterations": 4096}, np.array([[0.41, 0.39, 0.2], [1, 0, 0]])
+  unsafe = solvers.solve(below, algorithm=solvers.cfr_plus(), beliefs=beliefs, **how).average_policy
   assert np.abs(np.asarray(unsafe)[1:, 0] - [0.4, 0.4, 0.2]).max() > 0.15
 
 
