@@ -188,11 +188,12 @@ def check_rules(
   )
   questions = _questions(game, states)
   expected = [question.ask(*question.rows) for question in questions]
-  for way in ("under jax.jit", _ONE_BY_ONE):
-    for question, ours, theirs in zip(questions, expected, _answers(way, questions)):
+  ways = ("under jax.jit", _ONE_BY_ONE)
+  for way, found in zip(ways, _answers(ways, questions)):
+    for question, ours, theirs in zip(questions, expected, found):
       _compare(question, way, ours, theirs)
   with jax.enable_x64(True):
-    jax.eval_shape(lambda: _answers("under jax.enable_x64", questions))
+    jax.eval_shape(lambda: _answers(("under jax.enable_x64",), questions))
     dtype = jax.eval_shape(game.next_states, np.int32(states[:1]), np.zeros(1, int)).dtype
   require(
     dtype == np.int32,
@@ -252,10 +253,10 @@ def _questions(game: Game, states: np.ndarray) -> list[_Question]:
   return [question for question in questions if len(question.rows[0])]
 
 
-def _answers(way: str, questions: list[_Question]) -> list[Any]:
-  """Returns JAX's compiled answers: to all rows of each question, or to each row of its own."""
+def _answers(ways: tuple[str, ...], questions: list[_Question]) -> list[list[Any]]:
+  """Returns JAX's compiled answers, way by way: to all rows of a question, or to each of its own."""
 
-  def answer(question: _Question, rows: tuple[jax.Array, ...]) -> Any:
+  def answer(way: str, question: _Question, rows: tuple[jax.Array, ...]) -> Any:
     single = jax.vmap(functools.partial(one, question.ask))
     try:
       return (single if way == _ONE_BY_ONE else question.ask)(*rows)
@@ -267,7 +268,10 @@ def _answers(way: str, questions: list[_Question]) -> list[Any]:
         "games.tabulate."
       ) from error
 
-  every = jax.jit(lambda rows: [answer(*row) for row in zip(questions, rows)])
+  # One program: where the ways' operations are the same, XLA compiles them once.
+  every = jax.jit(
+    lambda rows: [[answer(way, *row) for row in zip(questions, rows)] for way in ways]
+  )
   kinds: dict[str, Any] = {"i": jnp.int32, "f": float, "b": jnp.bool_}
   return every([tuple(jnp.asarray(x, kinds[x.dtype.kind]) for x in q.rows) for q in questions])
 
