@@ -474,8 +474,8 @@ def test_the_newest_overwrite_the_oldest():
 def test_samples_are_what_was_added():
   added = examples(jax.random.key(0), 32)
   like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), added)
-  replay = replays.add(replays.make_replay(like, 64), added, jnp.ones(32, bool))
-  sampled = replays.sample(replay, jax.random.key(1), 512)
+  replay = jax.jit(replays.add)(replays.make_replay(like, 64), added, jnp.ones(32, bool))
+  sampled = jax.jit(replays.sample, static_argnums=2)(replay, jax.random.key(1), 512)
   assert {name: x.dtype for name, x in sampled.items()} == {
     name: x.dtype for name, x in added.items()
   }

@@ -4,6 +4,7 @@ import json
 import shlex
 import types
 
+import jax
 import numpy as np
 import pytest
 
@@ -200,7 +201,7 @@ def test_hands_shown_now_win_what_both_paid(river):
   state, values = game.initial_state()[None], ShownValues(Table.of(game))
   beliefs = np.asarray(game.prior(), np.float32)[None]
   query = LeafQuery(game.features(state, 0).astype(np.float32), 0, beliefs)
-  won = np.asarray(values(None, query))[0]
+  won = np.asarray(jax.jit(lambda query: values(None, query))(query))[0]
   strength = strengths_on(game.deck, game.hole_cards, np.array(game.board))
   paid = int(state[0, betting.PAID_0])
   np.testing.assert_allclose(won[strength == strength.max()], paid, rtol=1e-5)

@@ -57,7 +57,8 @@ def test_a_leaf_is_worth_what_its_subgame_is(case, x64):
   algorithm = solvers.discounted_cfr()
   oracle = solvers.exact_leaf_values(game, algorithm=algorithm, num_iterations=8)
   below, params = oracle.bind(tree)
-  values = jax.jit(below)(params, query)
+  values_of = jax.jit(below)
+  values = values_of(params, query)
   assert values.shape == (tree.num_leaves, tree.num_infostates)
   expected, leaves = [], range(0, tree.num_leaves, max(1, tree.num_leaves // 4))
   for leaf in leaves:
@@ -70,7 +71,7 @@ def test_a_leaf_is_worth_what_its_subgame_is(case, x64):
     )
   np.testing.assert_allclose(values[jnp.array(leaves)], expected, rtol=0, atol=1e-10)
   # The control: another seed's beliefs are worth something else.
-  other = below(params, random_query(tree, player, seed=1))
+  other = values_of(params, random_query(tree, player, seed=1))
   assert np.abs(other - values).max() > 1e-3
 
 
@@ -79,7 +80,7 @@ def test_beliefs_that_exclude_each_other_are_worth_nothing():
   game, tree = make("kuhn")
   beliefs = jnp.zeros((tree.num_leaves, 2, 3)).at[:, :, 0].set(1.0)
   below, params = solvers.exact_leaf_values(game, num_iterations=8).bind(tree)
-  values = below(params, LeafQuery(tree.leaf_features[0], 0, beliefs))
+  values = jax.jit(below)(params, LeafQuery(tree.leaf_features[0], 0, beliefs))
   assert np.isfinite(values).all()
   assert (values[:, 0] == 0).all()
 
@@ -110,6 +111,7 @@ def test_slopes_of_a_pbs_value_are_infostate_values(name, player, x64):
     solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=20).average_policy
   )
 
+  @jax.jit
   def value(beliefs):
     worth = solvers.expected_values(tree, policy, beliefs=beliefs)
     return (solvers.root_marginals(tree, beliefs)[player] * worth[player]).sum()
