@@ -254,7 +254,7 @@ def _questions(game: Game, states: np.ndarray) -> list[_Question]:
 
 
 def _answers(ways: tuple[str, ...], questions: list[_Question]) -> list[list[Any]]:
-  """Returns JAX's compiled answers, way by way: to all rows of a question, or to each of its own."""
+  """Returns JAX's compiled answers by way: to all rows of each question, or to each of its own."""
 
   def answer(way: str, question: _Question, rows: tuple[jax.Array, ...]) -> Any:
     single = jax.vmap(functools.partial(one, question.ask))
