@@ -142,9 +142,8 @@ def test_filled_templates_are_the_builders_trees(name, x64):
     for row, state in enumerate(states):
       sizes.add((number, check_filled(game, state, row_of(trees, row))))
   assert met == set(range(len(game.templates().templates)))
-  assert (
-    len(sizes) > len(met) or game.templates().one_start
-  )  # what is legal differs from hand to hand
+  # What is legal differs from hand to hand.
+  assert len(sizes) > len(met) or game.templates().one_start
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import json
 import shlex
 import types
 
-import jax
 import numpy as np
 import pytest
 
@@ -201,7 +200,7 @@ def test_hands_shown_now_win_what_both_paid(river):
   state, values = game.initial_state()[None], ShownValues(Table.of(game))
   beliefs = np.asarray(game.prior(), np.float32)[None]
   query = LeafQuery(game.features(state, 0).astype(np.float32), 0, beliefs)
-  won = np.asarray(jax.jit(lambda query: values(None, query))(query))[0]
+  won = np.asarray(values(None, query))[0]
   strength = strengths_on(game.deck, game.hole_cards, np.array(game.board))
   paid = int(state[0, betting.PAID_0])
   np.testing.assert_allclose(won[strength == strength.max()], paid, rtol=1e-5)
@@ -229,8 +228,7 @@ def test_ctrl_c_keeps_the_hands_so_far(cpu, monkeypatch):
 
 
 def test_the_command_climbs_the_ladder(monkeypatch, capsys):
-  # A bet is all-in: the fewest moves that a street can have.
-  game_params = tuple((dict(TINY_POKER.game_params) | {"stack": 200}).items())
+  game_params = tuple((dict(TINY_POKER.game_params) | {"stack": 200}).items())  # one bet is all-in
   policy = untrained(TINY_POKER.game, game_params, depth="stage")
   monkeypatch.setattr(checkpoint, "load", lambda name: policy)
   for module in (setup, evaluator):

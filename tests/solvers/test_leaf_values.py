@@ -57,8 +57,8 @@ def test_a_leaf_is_worth_what_its_subgame_is(case, x64):
   algorithm = solvers.discounted_cfr()
   oracle = solvers.exact_leaf_values(game, algorithm=algorithm, num_iterations=8)
   below, params = oracle.bind(tree)
-  values_of = jax.jit(below)
-  values = values_of(params, query)
+  below = jax.jit(below)
+  values = below(params, query)
   assert values.shape == (tree.num_leaves, tree.num_infostates)
   expected, leaves = [], range(0, tree.num_leaves, max(1, tree.num_leaves // 4))
   for leaf in leaves:
@@ -71,7 +71,7 @@ def test_a_leaf_is_worth_what_its_subgame_is(case, x64):
     )
   np.testing.assert_allclose(values[jnp.array(leaves)], expected, rtol=0, atol=1e-10)
   # The control: another seed's beliefs are worth something else.
-  other = values_of(params, random_query(tree, player, seed=1))
+  other = below(params, random_query(tree, player, seed=1))
   assert np.abs(other - values).max() > 1e-3
 
 
@@ -111,12 +111,11 @@ def test_slopes_of_a_pbs_value_are_infostate_values(name, player, x64):
     solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=20).average_policy
   )
 
-  @jax.jit
   def value(beliefs):
     worth = solvers.expected_values(tree, policy, beliefs=beliefs)
     return (solvers.root_marginals(tree, beliefs)[player] * worth[player]).sum()
 
-  found = solvers.contrib.infostate_values(tree, value, beliefs, player=player)
+  found = solvers.contrib.infostate_values(tree, jax.jit(value), beliefs, player=player)
   expected = solvers.expected_values(tree, policy, beliefs=beliefs)[player]
   np.testing.assert_allclose(found, expected, atol=1e-12)
   assert np.ptp(expected) > 0.1  # they are not all the value of the PBS

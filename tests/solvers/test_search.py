@@ -270,9 +270,7 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
   targets = jax.jit(policy_targets, static_argnums=3)(
     case.problem, case.features, case.policy, num_actions
   )
-  kind, parent, action = (
-    np.asarray(x) for x in (case.tree.kind, case.tree.parent, case.tree.action)
-  )
+  kind, parent, action = (np.asarray(getattr(case.tree, x)) for x in ("kind", "parent", "action"))
   beliefs = np.asarray(jax.jit(node_beliefs)(case.problem, case.policy))
   policy = np.asarray(join_levels(case.policy))
   inner = [
