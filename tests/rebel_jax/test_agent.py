@@ -69,9 +69,8 @@ def searching(name):
 
 @functools.cache
 def searcher(name) -> Searcher:
-  return Searcher(
-    untrained(name), iterations=ITERATIONS, algorithm="linear_cfr", num_games=64, seed=3
-  )
+  how = dict(iterations=ITERATIONS, algorithm="linear_cfr", num_games=64, seed=3)
+  return Searcher(untrained(name), **how)
 
 
 def exact(tree, ours, theirs) -> float:

@@ -150,10 +150,9 @@ def test_with_tables_it_is_linear_cfr(game, alternating):
   """By all deals and moves; controls: even samples, however likely the infostate, other turns."""
   with jax.enable_x64(True):
     tree, average, even = tables(game, 6, search=DeepCFR(alternating=alternating))
-    known, other = (
-      solvers.solve(tree, algorithm=solvers.linear_cfr(alternating=x), num_iterations=10)
-      for x in (alternating, not alternating)
-    )
+    linear = functools.partial(solvers.solve, tree, num_iterations=10)
+    known = linear(algorithm=solvers.linear_cfr(alternating=alternating))
+    other = linear(algorithm=solvers.linear_cfr(alternating=not alternating))
     np.testing.assert_allclose(average, known.average_policy, atol=1e-12)
     assert np.abs(average - other.average_policy).max() > 0.01
     # Each player has one infostate in rock, paper, scissors.
@@ -181,11 +180,9 @@ def test_traversals_are_fair(player, monkeypatch):
     monkeypatch.setattr(deep_cfr, "draw", some_or_all)
     play = Traversals(jnp.where(everything, 1, 2_000), 4_000)
     found = play.samples(table, policy, player, key)
-    rows = (
-      (x.weight[:, None] * jnp.column_stack([x.numbers, jnp.ones(len(x.weight))]), x) for x in found
-    )
+    rows = [x.weight[:, None] * jnp.column_stack([x.numbers, x.weight**0]) for x in found]
     zeros = jnp.zeros((shape[0] * shape[1], 4))
-    return [zeros.at[infostates.of(x)].add(w) / play.number for w, x in rows]
+    return [zeros.at[infostates.of(x)].add(w) / play.number for w, x in zip(rows, found)]
 
   some, exact = (sums(everything, jax.random.key(2)) for everything in (False, True))
   jax.tree.map(functools.partial(np.testing.assert_allclose, atol=0.03), some, exact)

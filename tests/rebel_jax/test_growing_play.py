@@ -260,8 +260,7 @@ def test_who_expects_to_lose_resigns(scripted):
     resigned = np.asarray(after.moves) == 0
     assert resigned.mean() == pytest.approx(expected, abs=0.06)
     assert (np.asarray(after.standing.here.state)[resigned] == 0).all()
-    if lanes.plays_on is not None:
-      assert not (resigned & np.asarray(lanes.plays_on)).any()
+    assert lanes.plays_on is None or not (resigned & np.asarray(lanes.plays_on)).any()
     # Who moves second expects to win.
     here = lanes.standing.here
     here = here._replace(state=here.state.at[:, 4].set(1))
@@ -273,8 +272,7 @@ def games_of(steps, worth=0.0, **rates):
   """Returns the examples of some steps, and (states, payoff) of each game that was played out."""
   settings = dict(num_lanes=16, most_moves=9, resign_below=0.9) | rates
   lanes = playing(**settings).init(TABLE, jax.random.key(0))
-  open_games = [[] for _ in range(16)]
-  examples, ended = [], []
+  examples, ended, open_games = [], [], [[] for _ in range(16)]
   for number in range(steps):
     before = np.asarray(lanes.standing.here.state)
     played = stepped(lanes, number, worth=worth, **settings)
@@ -357,9 +355,10 @@ def test_agents_are_measured_exactly():
 
   def perfect(state):
     mover = sum(x > 0 for x in state) % 2
-    sign = 1 if mover == 0 else -1
     free = [a for a, x in enumerate(state) if x == 0]
-    return max(free, key=lambda a: sign * known[(*state[:a], mover + 1, *state[a + 1 :])])
+    return max(
+      free, key=lambda a: (1 - 2 * mover) * known[(*state[:a], mover + 1, *state[a + 1 :])]
+    )
 
   start = (0,) * 9
   for choose in (last, perfect):

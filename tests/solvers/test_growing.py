@@ -55,9 +55,8 @@ def difference_from_loops(grown, referee):
       pairs.append((np.asarray(grown.visits)[node, moves], referee.visits[kids]))
   for player in (0, 1):
     moved = (kind == player) & (np.arange(len(kind)) > 0)
-    pairs.append(
-      (np.asarray(grown.average_policy)[moved], referee.matched(referee.average[player])[moved])
-    )
+    average = np.asarray(grown.average_policy)[moved]
+    pairs.append((average, referee.matched(referee.average[player])[moved]))
   return max(np.abs(np.asarray(x) - y).max() for x, y in pairs)
 
 
