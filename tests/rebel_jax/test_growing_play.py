@@ -274,12 +274,11 @@ def games_of(steps, worth=0.0, **rates):
   lanes = playing(**settings).init(TABLE, jax.random.key(0))
   examples, ended, open_games = [], [], [[] for _ in range(16)]
   for number in range(steps):
-    before = np.asarray(lanes.standing.here.state)
     played = stepped(lanes, number, worth=worth, **settings)
     examples += jax.tree.map(np.asarray, played.searched[1:])
     moves, (outcomes, active) = np.asarray(played.lanes.moves), examples[-1]
     values, learned = outcomes.values.reshape(16, -1, 2), active.reshape(16, -1)
-    for lane, state in enumerate(before):
+    for lane, state in enumerate(np.asarray(lanes.standing.here.state)):
       open_games[lane].append(state)
       if moves[lane] == 0:
         ended.append((open_games[lane], values[lane, 0, 0], learned[lane].any()))
@@ -360,14 +359,13 @@ def test_agents_are_measured_exactly():
       free, key=lambda a: (1 - 2 * mover) * known[(*state[:a], mover + 1, *state[a + 1 :])]
     )
 
-  start = (0,) * 9
   for choose in (last, perfect):
 
     def moves(states, seeds, choose=choose):
       return np.array([choose(tuple(s)) for s in states.tolist()], int)
 
     found = chain_evaluator.against_all(TABLE.rules, exact, moves, (0,), lambda *_: None)
-    pairs = [play_by(choose, seat, start, known.__getitem__) for seat in (0, 1)]
+    pairs = [play_by(choose, seat, (0,) * 9, known.__getitem__) for seat in (0, 1)]
     least, kept = (np.mean(x) for x in zip(*pairs))
     assert found["exploitability"] == [pytest.approx(-least)]
     assert found["not_lost"] == [pytest.approx(kept)]
