@@ -141,7 +141,7 @@ def _check_shape(tree: PublicTree, real: np.ndarray) -> None:
     require(same, f"{name} are not those of the static shape in order")
 
 
-_ONE_BY_ONE = "under jax.vmap over single states"
+_WAYS = "under jax.jit", "under jax.vmap over single states"
 _MAX_MOVES = 1000  # of a random game
 _ENTRIES = 2**20  # of tables of pairs of infostates that are asked about
 # XLA divides by constants by multiplying with their inverse, and fuses products with sums.
@@ -188,11 +188,11 @@ def check_rules(
   )
   questions = _questions(game, states)
   expected = [question.ask(*question.rows) for question in questions]
-  for way in ("under jax.jit", _ONE_BY_ONE):
-    for question, ours, theirs in zip(questions, expected, _answers(way, questions)):
+  for way, found in zip(_WAYS, _answers(_WAYS, questions)):
+    for question, ours, theirs in zip(questions, expected, found):
       _compare(question, way, ours, theirs)
   with jax.enable_x64(True):
-    jax.eval_shape(lambda: _answers("under jax.enable_x64", questions))
+    jax.eval_shape(lambda: _answers(("under jax.enable_x64",), questions))
     dtype = jax.eval_shape(game.next_states, np.int32(states[:1]), np.zeros(1, int)).dtype
   require(
     dtype == np.int32,
@@ -252,13 +252,13 @@ def _questions(game: Game, states: np.ndarray) -> list[_Question]:
   return [question for question in questions if len(question.rows[0])]
 
 
-def _answers(way: str, questions: list[_Question]) -> list[Any]:
-  """Returns JAX's compiled answers: to all rows of each question, or to each row of its own."""
+def _answers(ways: tuple[str, ...], questions: list[_Question]) -> list[list[Any]]:
+  """Returns JAX's compiled answers by way: to all rows of each question, or to each of its own."""
 
-  def answer(question: _Question, rows: tuple[jax.Array, ...]) -> Any:
+  def answer(way: str, question: _Question, rows: tuple[jax.Array, ...]) -> Any:
     single = jax.vmap(functools.partial(one, question.ask))
     try:
-      return (single if way == _ONE_BY_ONE else question.ask)(*rows)
+      return (single if way == _WAYS[1] else question.ask)(*rows)
     except Exception as error:
       reason = str(error).partition("\n")[0]
       raise AssertionError(
@@ -267,7 +267,8 @@ def _answers(way: str, questions: list[_Question]) -> list[Any]:
         "games.tabulate."
       ) from error
 
-  every = jax.jit(lambda rows: [answer(*row) for row in zip(questions, rows)])
+  # XLA compiles once what the ways have in common.
+  every = jax.jit(lambda rows: [[answer(x, *row) for row in zip(questions, rows)] for x in ways])
   kinds: dict[str, Any] = {"i": jnp.int32, "f": float, "b": jnp.bool_}
   return every([tuple(jnp.asarray(x, kinds[x.dtype.kind]) for x in q.rows) for q in questions])
 

@@ -18,8 +18,7 @@ from games.tabulate import check_tree_of, children_of
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
-from solvers.search import node_beliefs
-from solvers.sweeps import make_problem, split_levels
+from solvers.search import posteriors
 
 _LINES, _STEPS = 100, 400  # of play at random, and public actions in all
 _DEALS = 2**17  # of private information, all of which are compared
@@ -298,8 +297,7 @@ def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.Ta
     weight = np.ones(len(infostates))
     if len(infostates) > 1:
       if weights is None:
-        reached = node_beliefs(make_problem(tree, tree.prior), split_levels(tree, policy))
-        weights = np.asarray(reached, float)
+        weights = np.asarray(posteriors(tree, policy), float)
       own = weights[parent[node], kind[parent[node]], list(infostates)]
       weight = own if own.sum() > 0 else weight
     table[string][action] = float(policy[node, list(infostates)] @ weight / weight.sum())

@@ -114,7 +114,7 @@ PLAYED = {
 # Those left to the slow tier are of classes that others here are of, or `check_game` plays whole.
 REPEATED = (
   "two rounds to come", "a bet added", "nearly all chips", "small_holdem", "river_endgame_holdem",
-  "every hand", "small_holdem_4_rounds", "connect_four", "go",
+  "every hand", "small_holdem_4_rounds", "connect_four", "go", "leduc_5", "turn_endgame_holdem",
 )  # fmt: skip
 
 

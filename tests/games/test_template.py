@@ -58,11 +58,12 @@ def filling(game, number):
 def walk(game, number_of_walks=WALKS, seed=0):
   """Follows hands, some all-in and some for few chips."""
   rules, rng = game.templates(), np.random.default_rng(seed)
-  states = np.array(rules.starts(jax.random.key(seed), number_of_walks), np.int32)
+  starts, number_of = jax.jit(rules.starts, static_argnums=1), jax.jit(rules.number_of)
+  states = np.array(starts(jax.random.key(seed), number_of_walks), np.int32)
   rounds = np.zeros(number_of_walks, int)
   # Rounds that share a template are met one after the other.
   for number, template in list(enumerate(rules.templates)) * max(len(game.deals), 1):
-    there = np.asarray(rules.number_of(jnp.asarray(states))) == number
+    there = np.asarray(number_of(jnp.asarray(states))) == number
     if not there.any():
       continue
     # Always as many, so that a template is compiled once.
@@ -141,9 +142,8 @@ def test_filled_templates_are_the_builders_trees(name, x64):
     for row, state in enumerate(states):
       sizes.add((number, check_filled(game, state, row_of(trees, row))))
   assert met == set(range(len(game.templates().templates)))
-  assert (
-    len(sizes) > len(met) or game.templates().one_start
-  )  # what is legal differs from hand to hand
+  # What is legal differs from hand to hand.
+  assert len(sizes) > len(met) or game.templates().one_start
 
 
 @pytest.mark.slow

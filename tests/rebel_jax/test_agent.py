@@ -30,6 +30,8 @@ from solvers.search import find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
 from solvers.xla import work_on_trees
 from tests import tiny
+from tests.harness import slow
+from tests.rebel_jax.test_growing_play import TINY as TINY_CHAINS
 from tests.rebel_jax.test_play import at_the_table
 from tests.sentences import sentence_of
 from tests.tiny import TINY, policy_of
@@ -40,9 +42,7 @@ GAMES = {
   "rock_paper_scissors": {"depth": 1},  # hidden moves
   "leduc_poker": {"depth": 2},  # public chance between the searches
 }
-SLOW_LAST = ["kuhn_poker"] + [
-  pytest.param(name, marks=pytest.mark.slow) for name in ("rock_paper_scissors", "leduc_poker")
-]
+SLOW_LAST = slow(GAMES, "rock_paper_scissors", "leduc_poker")
 ITERATIONS = 16
 
 
@@ -69,9 +69,8 @@ def searching(name):
 
 @functools.cache
 def searcher(name) -> Searcher:
-  return Searcher(
-    untrained(name), iterations=ITERATIONS, algorithm="linear_cfr", num_games=64, seed=3
-  )
+  how = dict(iterations=ITERATIONS, algorithm="linear_cfr", num_games=64, seed=3)
+  return Searcher(untrained(name), **how)
 
 
 def exact(tree, ours, theirs) -> float:
@@ -108,10 +107,8 @@ def random_bot(game, seat, seed):
 
 
 def test_an_open_spiel_bot_plays_the_searching_policy():
-  name = "kuhn_poker"
-  tree, policy = searching(name)
-
-  result = bots.play_bots(searcher(name), random_bot, num_games=400)
+  tree, policy = searching("kuhn_poker")
+  result = bots.play_bots(searcher("kuhn_poker"), random_bot, num_games=400)
   assert abs(result.mean - exact(tree, policy, uniform_policy(tree))) < 2.2 * result.half_width
 
 
@@ -194,7 +191,6 @@ def test_grid_counts_every_hand_once(case):
   assert grid.summary[move] == pytest.approx(called.sum() / reach.sum())
   np.testing.assert_allclose(grid.frequency.sum(axis=0)[reach > 0], 1)
   assert len(grid.text().splitlines()) == len(grid.moves)
-
   assert grid.summary.sum() == pytest.approx(1)
   assert grid.moves[:2] == ("fold", "call")
   assert grid.moves[-1] == "raise to 20000 (all-in)"
@@ -245,6 +241,9 @@ BOARDS = {
 
 @functools.cache
 def grown(name):
+  if name == "kuhn_poker":  # so that another file's searches are compiled already
+    policy = policy_of(TINY_CHAINS)
+    return policy._replace(params=jax.device_put(policy.params, jax.devices()[0]))
   preset, kind = "pog_kuhn", GrowingSearch
   if name in BOARDS:
     preset, kind = "pog_tic_tac_toe", PerfectSearch
@@ -273,7 +272,6 @@ def resolved(name, seed, chain="own") -> np.ndarray:
     network=NetworkStates(make_state_network(policy.config, game)),
     params=policy.params,
     chain=chain,
-    batch_size=ROOM,
   )
   return found
 
@@ -299,9 +297,7 @@ def played(name, seed) -> np.ndarray:
   return policy
 
 
-@pytest.mark.parametrize(
-  "name", ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", slow(["kuhn_poker", "leduc_poker"], "leduc_poker"))
 def test_an_agent_plays_the_policy_that_is_measured(name):
   policy, tree = played(name, 3), games.build_public_tree(chain_searcher(name).game)
   movers, made = mover(tree), ~np.isnan(policy)

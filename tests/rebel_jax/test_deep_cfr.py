@@ -32,8 +32,9 @@ from rebel_jax.training.deep_cfr import (
   probabilities,
 )
 from rebel_jax.training.setup import make_setup
-from solvers.contrib.sampling.ranges import traverse_ranges
+from solvers.contrib.sampling.ranges import draw, traverse_ranges
 from tests import tiny
+from tests.harness import slow
 from tests.sentences import error_of, refused
 from tests.tiny import rows, trained
 
@@ -71,15 +72,21 @@ class Table(nn.Module):
 class Everything(Traversals):
   """Traversals that draw nothing: one is the expectation of all."""
 
-  even: bool = False
-
   def traverse(self, *arguments):
     settings = {"number": 1, "slots": self.slots}
     return traverse_ranges(*arguments, choose=lambda _, odds: (odds > 0, odds**0), **settings)
 
-  def samples(self, *arguments):
-    found = super().samples(*arguments)
-    return [x._replace(weight=jnp.sign(x.weight)) if self.even else x for x in found]
+  def samples(self, table, *arguments):
+    found = super().samples(table, *arguments)
+    return [x._replace(weight=jnp.where(table.even, jnp.sign(x.weight), x.weight)) for x in found]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Weighed(deep_cfr.Decisions):
+  """A game whose samples all weigh the same if it says so, which is no other program."""
+
+  even: Any = False
 
 
 class Infostates:
@@ -115,82 +122,75 @@ class Tables(DeepTrainer):
     return {"params": {"table": means.swapaxes(1, 2)}}, *learned[1:]
 
 
-def tables(game, iterations, play=Everything(1, 1_000), **settings):
-  """Returns the tree and the average policy of some iterations."""
+def tables(game, iterations, **settings):
+  """Returns the tree and the average policies of some iterations, without and with even samples."""
   config = TINY.replace(game=game, buffer_size=2**13, **settings)
   setup = make_setup(config, 1)
-  tree = setup.table.tree
-  shape = tree.num_nodes, setup.table.legal(np.zeros((1, 1), int)).shape[1], tree.num_infostates
+  tree, legal = setup.table.tree, setup.table.legal
+  shape = tree.num_nodes, legal(np.zeros((1, 1), int)).shape[1], tree.num_infostates
   infostates = Infostates(setup.table)
   fields, network = vars(setup.trainer), Table(shape, infostates)
   targets = tuple(dataclasses.replace(x, network=network) for x in setup.trainer.targets)
-  more = {"targets": targets, "self_play": play, "infostates": infostates}
-  trainer = Tables(**fields | more)
-  state = trainer.init(setup.table, 0, setup.mesh)
-  state, _ = trainer.run(setup.table, state, iterations, setup.mesh)
-  measure = AverageEvaluator(config, table=setup.table)
-  average = state.params["average"]["params"]["table"]
-  measure.rows = jax.jit(
-    lambda params, nodes, _: matched(average[nodes[:, 0]], setup.table.legal(nodes))
-  )
-  return tree, measure.policy(state.params)
+  more = {"targets": targets, "self_play": Everything(1, 1_000), "infostates": infostates}
+  trainer, measure, found = Tables(**fields | more), AverageEvaluator(config, table=setup.table), []
+  measure.rows = jax.jit(lambda table, nodes, _: matched(table[nodes[:, 0]], legal(nodes)))
+  for even in (False, True):
+    table = Weighed(**vars(setup.table), even=np.array(even))
+    state = trainer.init(table, 0, setup.mesh)
+    state, _ = trainer.run(table, state, iterations, setup.mesh)
+    found.append(measure.policy(state.params["average"]["params"]["table"]))
+  return tree, *found
 
 
-@pytest.mark.parametrize(
-  "game", ["rock_paper_scissors", pytest.param("leduc_poker", marks=pytest.mark.slow)]
-)
-def test_with_tables_it_is_linear_cfr(game):
-  """By all deals and moves, at every infostate: the average policy, and so every one before."""
+SLOW = ("kuhn_poker", False), ("rock_paper_scissors", True), ("leduc_poker", True)
+
+
+@pytest.mark.parametrize(("game", "alternating"), slow([("kuhn_poker", True), *SLOW], *SLOW))
+def test_with_tables_it_is_linear_cfr(game, alternating):
+  """By all deals and moves; controls: even samples, however likely the infostate, other turns."""
   with jax.enable_x64(True):
-    tree, average = tables(game, 6)
-    told = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=10)
-    np.testing.assert_allclose(average, told.average_policy, atol=1e-12)
+    tree, average, even = tables(game, 6, search=DeepCFR(alternating=alternating))
+    linear = functools.partial(solvers.solve, tree, num_iterations=10)
+    known = linear(algorithm=solvers.linear_cfr(alternating=alternating))
+    other = linear(algorithm=solvers.linear_cfr(alternating=not alternating))
+    np.testing.assert_allclose(average, known.average_policy, atol=1e-12)
+    assert np.abs(average - other.average_policy).max() > 0.01
+    assert np.abs(even - average).max() > 0.01 or game == "rock_paper_scissors"  # one infostate
 
 
-def test_other_weights_are_no_linear_cfr():
-  """Control: samples that weigh the same however likely the infostate is; players at once."""
-  with jax.enable_x64(True):
-    tree, average = tables("kuhn_poker", 6, Everything(1, 1_000, even=True))
-    known = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=10).average_policy
-    assert np.abs(average - known).max() > 0.01
-    tree, average = tables("kuhn_poker", 6, search=DeepCFR(alternating=False))
-    assert np.abs(average - known).max() > 0.01
-    at_once = solvers.linear_cfr(alternating=False)
-    known = solvers.solve(tree, algorithm=at_once, num_iterations=10).average_policy
-    np.testing.assert_allclose(average, known, atol=1e-12)
-
-
-def test_traversals_are_fair():
+@pytest.mark.parametrize("player", [1, pytest.param(0, marks=pytest.mark.slow)])
+def test_traversals_are_fair(player, monkeypatch):
   """Their mean is the expectation of all, also where a level has more states than slots."""
-  setup = make_setup(TINY.replace(game="leduc_poker"), 1)
-  table, infostates = setup.table, Infostates(setup.table)
-  shape = table.tree.num_nodes, table.tree.num_infostates
+  table = make_setup(TINY.replace(game="leduc_poker"), 1).table
+  infostates, shape = Infostates(table), (table.tree.num_nodes, table.tree.num_infostates)
   shares = jnp.asarray(np.random.default_rng(1).dirichlet(np.ones(3), shape).swapaxes(1, 2))
 
   def policy(states, history):
     weights = jnp.where(table.legal(states), shares[states[:, 0]], 0.0)
     return weights / jnp.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
 
-  @functools.partial(jax.jit, static_argnums=(0, 1))
-  def sums(play, player, key):
-    found = play.samples(table, policy, player, key)
-    rows = (
-      (x.weight[:, None] * jnp.column_stack([x.numbers, jnp.ones(len(x.weight))]), x) for x in found
-    )
-    zeros = jnp.zeros((shape[0] * shape[1], 4))
-    return [zeros.at[infostates.of(x)].add(w) / play.number for w, x in rows]
+  @jax.jit
+  def sums(everything, key):
+    def some_or_all(key, odds, **number):
+      both = (odds > 0, odds**0), draw(key, odds, **number)
+      return jax.tree.map(functools.partial(jnp.where, everything), *both)
 
-  for player in (0, 1):
-    exact = sums(Everything(1, 1_000), player, jax.random.key(2))
-    for some, all_ in zip(sums(Traversals(2_000, 4_000), player, jax.random.key(2)), exact):
-      np.testing.assert_allclose(some, all_, atol=0.03)
-    assert np.abs(exact[0]).max() > 0.1
+    monkeypatch.setattr(deep_cfr, "draw", some_or_all)
+    play = Traversals(jnp.where(everything, 1, 2_000), 4_000)
+    found = play.samples(table, policy, player, key)
+    rows = [x.weight[:, None] * jnp.column_stack([x.numbers, x.weight**0]) for x in found]
+    zeros = jnp.zeros((shape[0] * shape[1], 4))
+    return [zeros.at[infostates.of(x)].add(w) / play.number for w, x in zip(rows, found)]
+
+  some, exact = (sums(everything, jax.random.key(2)) for everything in (False, True))
+  jax.tree.map(functools.partial(np.testing.assert_allclose, atol=0.03), some, exact)
+  assert np.abs(exact[0]).max() > 0.1
 
 
 def test_where_no_tree_fits_the_rules_are_walked(monkeypatch):
   """As the tree is: traversals, policies and measures are the same; agents say why they are not."""
   written, target = AverageEvaluator(TINY), make_setup(TINY, 1).trainer.targets[2]
-  params = {"average": target.init(jax.random.key(0))}
+  params = {"average": jax.jit(target.init)(jax.random.key(0))}
 
   def refuse(game, state):
     raise ValueError("too large")
@@ -216,7 +216,8 @@ def test_where_no_tree_fits_the_rules_are_walked(monkeypatch):
         table.numbers(target.network, params["average"], states, history), table.legal(states)
       )
 
-    return jax.jit(lambda key: Traversals(8, 32).samples(table, policy, 0, key))(jax.random.key(1))
+    found = jax.jit(lambda key: Traversals(8, 32).samples(table, policy, 0, key))(jax.random.key(1))
+    return jax.tree.map(np.asarray, found)
 
   for one, other in zip(*map(samples, both)):
     there = one.weight > 0  # other slots hold anything

@@ -8,6 +8,7 @@ import os
 from itertools import chain
 from pathlib import Path
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -474,11 +475,9 @@ def test_the_newest_overwrite_the_oldest():
 def test_samples_are_what_was_added():
   added = examples(jax.random.key(0), 32)
   like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), added)
-  replay = replays.add(replays.make_replay(like, 64), added, jnp.ones(32, bool))
-  sampled = replays.sample(replay, jax.random.key(1), 512)
-  assert {name: x.dtype for name, x in sampled.items()} == {
-    name: x.dtype for name, x in added.items()
-  }
+  replay = jax.jit(replays.add)(replays.make_replay(like, 64), added, jnp.ones(32, bool))
+  sampled = jax.jit(replays.sample, static_argnums=2)(replay, jax.random.key(1), 512)
+  chex.assert_trees_all_equal_dtypes(sampled, added)
   # Features are short, and tell the examples.
   number = np.abs(sampled["features"][:, None] - added["features"]).sum(axis=-1).argmin(axis=1)
   assert len(np.unique(number)) == 32

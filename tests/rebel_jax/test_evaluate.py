@@ -228,7 +228,8 @@ def test_ctrl_c_keeps_the_hands_so_far(cpu, monkeypatch):
 
 
 def test_the_command_climbs_the_ladder(monkeypatch, capsys):
-  policy = untrained(TINY_POKER.game, TINY_POKER.game_params, depth="stage")
+  game_params = tuple((dict(TINY_POKER.game_params) | {"stack": 200}).items())  # one bet is all-in
+  policy = untrained(TINY_POKER.game, game_params, depth="stage")
   monkeypatch.setattr(checkpoint, "load", lambda name: policy)
   for module in (setup, evaluator):
     monkeypatch.setattr(module, "made_on_device", lambda config, game: True)

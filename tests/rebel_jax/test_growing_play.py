@@ -25,14 +25,13 @@ from rebel_jax.training.targets import divergence
 from solvers.growing.continual.chain import Found
 from solvers.growing.continual.grounds import RulesGround
 from solvers.growing.gt_cfr import Asked
-from tests import harness
-from tests.harness import fast_to_compile
+from tests.harness import fast_to_compile, slow
 from tests.rebel_jax.test_deep_cfr import TINY as DEEP
 from tests.sentences import refused
-from tests.tiny import TINY_GROWING, TINY_PERFECT, rows, trained
+from tests.tiny import TINY_GROWING, TINY_PERFECT, policy_of, rows, trained
 
 TINY = TINY_GROWING.replace(alternating=True, mix=0.5)
-RUNS = {"growing": TINY, "perfect": TINY_PERFECT, "deep": DEEP}
+RUNS = {"growing": TINY, "perfect": TINY_PERFECT.replace(optimizer="adam"), "deep": DEEP}
 
 
 def of(kind):
@@ -48,6 +47,7 @@ def test_a_run_learns_kuhn_poker():
   assert "exploitability" not in final
   setup = make_setup(TINY)
   fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
+  fresh = jax.tree.map(lambda x: x.addressable_data(0), fresh)  # as the run measured its own
   untrained = ChainEvaluator(TINY).of_seeds(fresh, (0, 1, 2))["exploitability"]
   assert np.mean(untrained) > 2 * final["exploitability_mean"]
 
@@ -80,8 +80,10 @@ def test_other_searches_are_other_agents(capsys, monkeypatch):
   assert [(x.mix, x.alternating) for x in made] == [(0.5, True), (0.0, False)]
 
 
-@pytest.mark.parametrize("kind", harness.slow(RUNS, "growing"))
-def test_runs_go_on_bit_by_bit(kind, tmp_path):
+@pytest.mark.parametrize("kind", slow(RUNS, "growing"))
+def test_runs_go_on_bit_by_bit(kind, tmp_path, request):
+  if kind == "deep":  # as in its own file, so that nothing is compiled anew
+    request.getfixturevalue("strictly")
   options = RunOptions(output_dir=str(tmp_path))
   train(RUNS[kind], options, stop=lambda step: True)
   assert rows(tmp_path)[-1]["step"] == RUNS[kind].schedule.report_every
@@ -147,13 +149,13 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
   config = TINY_GROWING.replace(simulations=30, query_share=1.0, lanes=8)
   setup = make_setup(config)
   play = setup.trainer.self_play
-  state = setup.trainer.init(setup.table, 0, setup.mesh)
-  lanes = jax.tree.map(lambda x: x[0], state.lanes)
+  params = policy_of(config).params if solves else None
+  lanes = fast_to_compile(functools.partial(play.init, setup.table))(jax.random.key(8))
   step = fast_to_compile(functools.partial(play.step, setup.table))
   seen, ended = 0, 0
   for number in range(8):
     waiting, taken = lanes.waiting, int(lanes.taken)
-    played = step(lanes, state.params, jax.random.key(number))
+    played = step(lanes, params, jax.random.key(number))
     ((solved, active),) = played.searched
     active = np.asarray(active)
     places = np.arange(taken, int(waiting.added))[: play.num_solvers]
@@ -179,13 +181,11 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
       seen += 1
     mover = np.asarray(KUHN.actor(lanes.standing.here.state))
     assert (mover < games.CHANCE).all()
-    after = played.lanes
-    begun = np.asarray(after.moves) == 0
+    lanes = played.lanes
+    begun, current = np.asarray(lanes.moves) == 0, np.asarray(lanes.left.current)
     ended += begun.sum()
-    assert (np.asarray(after.left.current)[begun] == -1).all()
-    left = np.asarray(after.left.current)[np.arange(8), mover]
-    assert (left[~begun] >= 0).all()
-    lanes = after
+    assert (current[begun] == -1).all()
+    assert (current[np.arange(8), mover][~begun] >= 0).all()
   assert seen > 8
   assert ended > 8
 
@@ -194,86 +194,91 @@ GAME = games.TicTacToe()
 TABLE = RulesGround.of(GAME, solvers.GTCFR(simulations=1))
 
 
+def by_script(ground, about, keys, active, *, params, **_):
+  """Returns the policy of a script by action, and a value, as if searches had come to them."""
+  script, worth = params
+  policy = jnp.where(about.here.state == 0, script, 0.0)
+  policy = (policy / policy.sum(axis=1, keepdims=True))[:, :, None]
+  values = jnp.broadcast_to(jnp.stack([-worth, worth])[:, None], (len(keys), 2, 1))
+  return found_without_search(ground, about, policy, values)
+
+
 @pytest.fixture
 def scripted(monkeypatch):
-  """Returns a maker of self-play whose searches find a script's policy, by action."""
-
-  def make(script=(1.0,) * 9, worth=0.0, **settings):
-    def search(ground, about, keys, *_, **__):
-      policy = jnp.where(about.here.state == 0, jnp.asarray(script), 0.0)
-      policy = (policy / policy.sum(axis=1, keepdims=True))[:, :, None]
-      values = jnp.broadcast_to(jnp.array([[-worth], [worth]]), (len(keys), 2, 1))
-      return found_without_search(ground, about, policy, values)
-
-    monkeypatch.setattr(chain_play, "search_each", search)
-    nothing = dict(num_solvers=0, query_share=0.0, exploration=0.0, num_lanes=512)
-    return ChainPlay(solvers.GTCFR(simulations=1), lambda *_: None, **nothing | settings)
-
-  return make
+  """Lets self-play follow a script instead of searches."""
+  monkeypatch.setattr(chain_play, "search_each", by_script)
 
 
-def stepped(play, lanes, key=1):
-  return jax.jit(functools.partial(play.step, TABLE))(lanes, None, jax.random.key(key))
+NOTHING = dict(num_lanes=512, most_moves=1, greedy_after=0) | dict.fromkeys(
+  ("exploration", "td1_share", "resign_below", "never_resign"), 0.0
+)
 
 
-def first_moves(play, moves=0):
-  """Returns how often each square is marked first."""
-  lanes = play.init(TABLE, jax.random.key(0))
+def playing(**settings):
+  more = dict(num_solvers=0, query_share=0.0) | NOTHING | settings
+  return ChainPlay(solvers.GTCFR(simulations=1), lambda *_: None, **more)
+
+
+@functools.partial(jax.jit, static_argnames=("num_lanes", "most_moves", "greedy_after"))
+def _step(lanes, params, key, **settings):  # one program for all shares
+  return playing(**settings).step(TABLE, lanes, params, key)
+
+
+def stepped(lanes, key=1, script=(1.0,) * 9, worth=0.0, **settings):
+  params = np.array(script, np.float32), np.float32(worth)
+  return _step(lanes, params, jax.random.key(key), **NOTHING | settings)
+
+
+def first_moves(script, moves=0, **settings):
+  """Returns how often each square is marked first; moves are greedy after three."""
+  lanes = playing().init(TABLE, jax.random.key(0))
   lanes = lanes._replace(moves=lanes.moves + moves)
-  return np.asarray(stepped(play, lanes).lanes.standing.here.state > 0).mean(axis=0)
+  played = stepped(lanes, script=script, greedy_after=3, **settings)
+  return np.asarray(played.lanes.standing.here.state > 0).mean(axis=0)
 
 
 def test_moves_follow_the_policy_explore_and_are_greedy_in_the_end(scripted):
   script = (6.0, 4.0, *[0.0] * 7)
-  np.testing.assert_allclose(first_moves(scripted(script)), np.array(script) / 10, atol=0.07)
-  explores = first_moves(scripted(script, exploration=0.5))
-  expected = 0.5 * np.array(script) / 10 + 0.5 / 9
-  np.testing.assert_allclose(explores, expected, atol=0.07)
+  np.testing.assert_allclose(first_moves(script), np.array(script) / 10, atol=0.07)
+  explores = first_moves(script, exploration=0.5)
+  np.testing.assert_allclose(explores, np.array(script) / 20 + 0.5 / 9, atol=0.07)
   assert (explores[2:] > 0.02).all()
-  greedy = scripted(script, exploration=0.5, greedy_after=3)
-  np.testing.assert_array_equal(first_moves(greedy, 3), np.eye(9)[0])
-  assert first_moves(greedy, 2)[0] < 0.5  # control: a move too early
+  np.testing.assert_array_equal(first_moves(script, 3, exploration=0.5), np.eye(9)[0])
+  assert first_moves(script, 2, exploration=0.5)[0] < 0.5  # control: a move too early
 
 
 def test_who_expects_to_lose_resigns(scripted):
-  for settings, expected in (
-    (dict(worth=0.95, resign_below=0.9), 1.0),
-    (dict(worth=0.85, resign_below=0.9), 0.0),  # controls: not so badly, and never
-    (dict(worth=0.95), 0.0),
-    (dict(worth=0.95, resign_below=0.9, never_resign=0.25), 0.75),
+  for worth, rates, expected in (
+    (0.95, dict(resign_below=0.9), 1.0),
+    (0.85, dict(resign_below=0.9), 0.0),  # controls: not so badly, and never
+    (0.95, dict(), 0.0),
+    (0.95, dict(resign_below=0.9, never_resign=0.25), 0.75),
   ):
-    play = scripted(**settings)
-    lanes = play.init(TABLE, jax.random.key(0))
-    after = stepped(play, lanes).lanes
+    lanes = playing(**rates).init(TABLE, jax.random.key(0))
+    step = functools.partial(stepped, worth=worth, greedy_after=3, **rates)
+    after = step(lanes).lanes
     resigned = np.asarray(after.moves) == 0
     assert resigned.mean() == pytest.approx(expected, abs=0.06)
     assert (np.asarray(after.standing.here.state)[resigned] == 0).all()
-    if lanes.plays_on is not None:
-      assert not (resigned & np.asarray(lanes.plays_on)).any()
+    assert lanes.plays_on is None or not (resigned & np.asarray(lanes.plays_on)).any()
     # Who moves second expects to win.
-    gone_on = lanes._replace(
-      moves=lanes.moves + 1,
-      standing=lanes.standing._replace(
-        here=lanes.standing.here._replace(state=lanes.standing.here.state.at[:, 4].set(1))
-      ),
-    )
-    assert (np.asarray(stepped(play, gone_on).lanes.moves) > 0).all()
+    here = lanes.standing.here
+    here = here._replace(state=here.state.at[:, 4].set(1))
+    gone_on = lanes._replace(moves=lanes.moves + 1, standing=lanes.standing._replace(here=here))
+    assert (np.asarray(step(gone_on).lanes.moves) > 0).all()
 
 
-def games_of(play, steps):
+def games_of(steps, worth=0.0, **rates):
   """Returns the examples of some steps, and (states, payoff) of each game that was played out."""
-  lanes = play.init(TABLE, jax.random.key(0))
-  step = jax.jit(functools.partial(play.step, TABLE))
-  open_games = [[] for _ in range(play.num_lanes)]
-  examples, ended = [], []
+  settings = dict(num_lanes=16, most_moves=9, resign_below=0.9) | rates
+  lanes = playing(**settings).init(TABLE, jax.random.key(0))
+  examples, ended, open_games = [], [], [[] for _ in range(16)]
   for number in range(steps):
-    before = np.asarray(lanes.standing.here.state)
-    played = step(lanes, None, jax.random.key(number))
-    examples += played.searched[1:]
-    moves, (outcomes, active) = np.asarray(played.lanes.moves), played.searched[1]
-    values = np.asarray(outcomes.values).reshape(play.num_lanes, -1, 2)
-    learned = np.asarray(active).reshape(play.num_lanes, -1)
-    for lane, state in enumerate(before):
+    played = stepped(lanes, number, worth=worth, **settings)
+    examples += jax.tree.map(np.asarray, played.searched[1:])
+    moves, (outcomes, active) = np.asarray(played.lanes.moves), examples[-1]
+    values, learned = outcomes.values.reshape(16, -1, 2), active.reshape(16, -1)
+    for lane, state in enumerate(np.asarray(lanes.standing.here.state)):
       open_games[lane].append(state)
       if moves[lane] == 0:
         ended.append((open_games[lane], values[lane, 0, 0], learned[lane].any()))
@@ -282,25 +287,30 @@ def games_of(play, steps):
   return examples, ended
 
 
+@functools.cache
+def outcomes():
+  """Returns exact values of tic-tac-toe, and the outcome of each of its states."""
+  exact = solvers.metrics.minimax(GAME)
+  found = np.asarray(jax.vmap(GAME.outcome)(exact.states)).tolist()
+  return exact, dict(zip(map(tuple, exact.states.tolist()), found))
+
+
 def test_outcomes_are_learned_of_what_was_visited(scripted):
-  play = scripted(num_lanes=16, td1_share=1.0, most_moves=9)
-  examples, ended = games_of(play, 20)
+  examples, ended = games_of(20, td1_share=1.0)
   assert len(ended) > 30
   expected = []
   for states, won, learned in ended:
     assert learned
     last = states[-1]
-    after = [
-      np.where(np.arange(9) == a, 1 + (last > 0).sum() % 2, last) for a in np.where(last == 0)[0]
-    ]
-    assert won in {int(GAME.outcome(jnp.asarray(x))) for x in after}
+    marks = np.eye(9, dtype=int)[last == 0] * (1 + (last > 0).sum() % 2)
+    assert won in {outcomes()[1][tuple(x)] for x in (last + marks).tolist()}
     for ply, state in enumerate(states):
       own = (state == 1 + ply % 2, state == 2 - ply % 2)
       expected.append((*np.concatenate(own).astype(int), won if ply % 2 == 0 else -won))
   found = []
   for batch, active in examples:
     for row in np.flatnonzero(active):
-      features, values = np.asarray(batch.features[row]), np.asarray(batch.values[row])[:, 0]
+      features, values = batch.features[row], batch.values[row, :, 0]
       assert values[0] == -values[1]
       legal = features[:9] + features[9:] == 0
       np.testing.assert_allclose(batch.policy[row, :, 0], legal / legal.sum(), rtol=1e-6)
@@ -308,12 +318,11 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
   assert sorted(found) == sorted(expected)
   assert {x[-1] for x in found} == {-1, 0, 1}
   # Some of them, where the share says so.
-  some, _ = games_of(dataclasses.replace(play, td1_share=0.3), 20)
+  some, _ = games_of(20, td1_share=0.3)
   share = sum(int(active.sum()) for _, active in some) / len(expected)
   assert share == pytest.approx(0.3, abs=0.08)
   # Games are given up in the first move, but for those that nobody resigns.
-  resigns = dict(worth=1.0, resign_below=0.9, never_resign=0.3)
-  given_up, ended = games_of(scripted(num_lanes=16, td1_share=1.0, most_moves=9, **resigns), 20)
+  given_up, ended = games_of(20, td1_share=1.0, worth=1.0, never_resign=0.3)
   lengths = [len(states) for states, _, learned in ended if learned]
   assert 0 < len(lengths) < len(ended) / 2
   assert all(len(states) == 1 for states, _, learned in ended if not learned)
@@ -323,7 +332,7 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
 @functools.cache
 def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
   """Returns an agent's least payoff, and its chance not to lose to exact play, by recursion."""
-  ended = int(GAME.outcome(jnp.asarray(state))) * (1 if seat == 0 else -1)
+  ended = outcomes()[1][state] * (1 if seat == 0 else -1)
   mover = sum(x > 0 for x in state) % 2
   if ended or 0 not in state:
     return ended, float(ended >= 0)
@@ -337,7 +346,7 @@ def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
 
 
 def test_agents_are_measured_exactly():
-  exact = solvers.metrics.minimax(GAME)
+  exact = outcomes()[0]
   known = {tuple(s): v for s, v in zip(exact.states.tolist(), exact.values)}
 
   def last(state):
@@ -345,18 +354,18 @@ def test_agents_are_measured_exactly():
 
   def perfect(state):
     mover = sum(x > 0 for x in state) % 2
-    sign = 1 if mover == 0 else -1
     free = [a for a, x in enumerate(state) if x == 0]
-    return max(free, key=lambda a: sign * known[(*state[:a], mover + 1, *state[a + 1 :])])
+    return max(
+      free, key=lambda a: (1 - 2 * mover) * known[(*state[:a], mover + 1, *state[a + 1 :])]
+    )
 
-  start = (0,) * 9
   for choose in (last, perfect):
 
     def moves(states, seeds, choose=choose):
       return np.array([choose(tuple(s)) for s in states.tolist()], int)
 
     found = chain_evaluator.against_all(TABLE.rules, exact, moves, (0,), lambda *_: None)
-    pairs = [play_by(choose, seat, start, known.__getitem__) for seat in (0, 1)]
+    pairs = [play_by(choose, seat, (0,) * 9, known.__getitem__) for seat in (0, 1)]
     least, kept = (np.mean(x) for x in zip(*pairs))
     assert found["exploitability"] == [pytest.approx(-least)]
     assert found["not_lost"] == [pytest.approx(kept)]

@@ -201,14 +201,15 @@ def test_both_players_see_one_board():
   shown = jnp.asarray(boards(5), jnp.float32)
   paid = jax.random.uniform(jax.random.key(1), (2, len(shown), 8))
   features = tuple(jnp.concatenate([own, shown], axis=1) for own in paid)
-  found = network.apply(params, features, method="encode_both")
-  apart = [network.apply(params, x, method="encode") for x in features]
+  apply = jax.jit(network.apply, static_argnames="method")
+  found = apply(params, features, method="encode_both")
+  apart = [apply(params, x, method="encode") for x in features]
   for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(apart), strict=True):
     np.testing.assert_array_equal(one, other)
   # Control: players whose boards differ are not served so.
   turned = features[0], features[1].at[:, 8:].set(features[1][::-1, 8:])
-  wrong = network.apply(params, turned, method="encode_both")[1]
-  assert (wrong.order != network.apply(params, turned[1], method="encode").order).any()
+  wrong = apply(params, turned, method="encode_both")[1]
+  assert (wrong.order != apply(params, turned[1], method="encode").order).any()
 
 
 H, ROWS = 5, 12

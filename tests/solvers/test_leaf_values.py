@@ -57,7 +57,8 @@ def test_a_leaf_is_worth_what_its_subgame_is(case, x64):
   algorithm = solvers.discounted_cfr()
   oracle = solvers.exact_leaf_values(game, algorithm=algorithm, num_iterations=8)
   below, params = oracle.bind(tree)
-  values = jax.jit(below)(params, query)
+  below = jax.jit(below)
+  values = below(params, query)
   assert values.shape == (tree.num_leaves, tree.num_infostates)
   expected, leaves = [], range(0, tree.num_leaves, max(1, tree.num_leaves // 4))
   for leaf in leaves:
@@ -79,7 +80,7 @@ def test_beliefs_that_exclude_each_other_are_worth_nothing():
   game, tree = make("kuhn")
   beliefs = jnp.zeros((tree.num_leaves, 2, 3)).at[:, :, 0].set(1.0)
   below, params = solvers.exact_leaf_values(game, num_iterations=8).bind(tree)
-  values = below(params, LeafQuery(tree.leaf_features[0], 0, beliefs))
+  values = jax.jit(below)(params, LeafQuery(tree.leaf_features[0], 0, beliefs))
   assert np.isfinite(values).all()
   assert (values[:, 0] == 0).all()
 
@@ -114,7 +115,7 @@ def test_slopes_of_a_pbs_value_are_infostate_values(name, player, x64):
     worth = solvers.expected_values(tree, policy, beliefs=beliefs)
     return (solvers.root_marginals(tree, beliefs)[player] * worth[player]).sum()
 
-  found = solvers.contrib.infostate_values(tree, value, beliefs, player=player)
+  found = solvers.contrib.infostate_values(tree, jax.jit(value), beliefs, player=player)
   expected = solvers.expected_values(tree, policy, beliefs=beliefs)[player]
   np.testing.assert_allclose(found, expected, atol=1e-12)
   assert np.ptp(expected) > 0.1  # they are not all the value of the PBS

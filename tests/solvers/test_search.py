@@ -270,10 +270,8 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
   targets = jax.jit(policy_targets, static_argnums=3)(
     case.problem, case.features, case.policy, num_actions
   )
-  kind, parent, action = (
-    np.asarray(x) for x in (case.tree.kind, case.tree.parent, case.tree.action)
-  )
-  beliefs = np.asarray(node_beliefs(case.problem, case.policy))
+  kind, parent, action = (np.asarray(getattr(case.tree, x)) for x in ("kind", "parent", "action"))
+  beliefs = np.asarray(jax.jit(node_beliefs)(case.problem, case.policy))
   policy = np.asarray(join_levels(case.policy))
   inner = [
     node
@@ -500,7 +498,7 @@ def test_each_row_is_worth_what_its_subgame_is(x64):
   for tree in [x for x in subgames.trees if x.depth_limited][::-1]:
     features, beliefs = tree.leaf_features[player], rng.dirichlet([1] * 3, (tree.num_leaves, 2))
     (below, own), values = oracle.bind(tree), values_of(features, beliefs)
-    wanted = below(own, LeafQuery(features, player, beliefs))
+    wanted = jax.jit(below)(own, LeafQuery(features, player, beliefs))
     np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-10)
   # The control: rows that took one another's place would be noticed.
   assert np.abs(values_of(features[::-1], beliefs) - values).max() > 1e-2
