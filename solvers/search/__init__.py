@@ -2,7 +2,6 @@
 
 from solvers.search.batch import (
   SearchResult,
-  node_beliefs,
   posteriors,
   rows_at_a_time,
   sample_stop,
@@ -48,8 +47,8 @@ __all__ = [
   "FoundSubgames", "PolicyQuery", "Room", "Roots", "Sampled", "SearchPolicy", "SearchResult",
   "SearchingAgent", "Stage", "Subgames", "TemplateStage", "TemplateSubgames", "after",
   "average_policy", "explore", "find_subgames", "first_policy", "leaf_probabilities",
-  "make_searching_agent", "no_playthroughs", "node_beliefs", "policy_targets", "posteriors",
-  "rows_at_a_time", "sample_leaf", "sample_playthroughs", "sample_starts", "sample_stop",
+  "make_searching_agent", "no_playthroughs", "policy_targets", "posteriors", "rows_at_a_time",
+  "sample_leaf", "sample_playthroughs", "sample_starts", "sample_stop",
   "search_batch", "search_starts", "search_together", "searched_starts", "spread_stops",
   "stack_stages", "stages_fit",
 ]  # fmt: skip

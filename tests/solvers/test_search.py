@@ -14,12 +14,11 @@ from solvers.contrib.search_leaf_values import search_leaf_values
 from solvers.search import (
   find_subgames,
   make_searching_agent,
-  node_beliefs,
   playthroughs,
   policy_targets,
   sample_stop,
 )
-from solvers.search.batch import beliefs_at_leaves, search_batch, spread_stops
+from solvers.search.batch import beliefs_at_leaves, node_beliefs, search_batch, spread_stops
 from solvers.search.playthroughs import searches_from, searching_policy, visits
 from solvers.search.starts import (
   explore,
