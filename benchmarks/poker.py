@@ -336,7 +336,7 @@ def main(
     "resumed": resumed,
   }
   found = timing.run_part(
-    parts, part, bets=bets, suits=suits, iterations=iterations or None, tables=tables, number=number
+    parts, part, bets=bets, suits=suits, iterations=iterations, tables=tables, number=number
   )
   for figures in [found] if isinstance(found, dict) else found:
     timing.say(**figures)

@@ -52,13 +52,14 @@ def given(part: str, takes: Iterable[str], **settings: Any) -> dict[str, Any]:
   """Returns the settings that are not None or empty.
 
   Raises:
-    ConfigError: the command's part does not take one of them.
+    ConfigError: the command's part does not take one of them, or one is 0.
   """
   found = {name: value for name, value in settings.items() if value not in (None, ())}
   for name, value in found.items():
-    if name not in takes:
+    if name not in takes or value == 0:
       allowed = ", ".join(x for x in takes if x in settings) or "no such setting"
-      raise ConfigError(f"{name}={value!r} is not for {part}, which takes {allowed}")
+      wrong = "must be at least 1" if name in takes else f"is not for {part}, which takes {allowed}"
+      raise ConfigError(f"{name}={value!r} {wrong}")
   return found
 
 

@@ -60,13 +60,13 @@ DEFAULT_ITERATIONS = {
 
 def measure(
   part: Part,
-  names: Sequence[str],
-  labels: Sequence[str],
+  games: Sequence[str],
+  algorithms: Sequence[str],
   iterations: int,
   runs: int,
   *,
   precision: str,
-  below: int,
+  iterations_below: int,
   playthroughs: int,
 ) -> Iterator[parts.Row]:
   """Yields the rows of the part."""
@@ -75,15 +75,16 @@ def measure(
     return
   with jax.enable_x64(precision == "float64"):
     if part == "depth_limited":
-      algorithms = choose(parts.DEPTH_LIMITED, labels)
-      yield from parts.depth_limited(algorithms, names, iterations, runs, below)
+      yield from parts.depth_limited(
+        choose(parts.DEPTH_LIMITED, algorithms), games, iterations, runs, iterations_below
+      )
     elif part == "samplers":
-      yield from parts.samplers(names, iterations, runs, labels)
+      yield from parts.samplers(games, iterations, runs, algorithms)
     elif part == "warm_start":
-      yield from parts.warm_start(names, iterations, runs)
+      yield from parts.warm_start(games, iterations, runs)
     else:
-      family = {"tabular": parts.TABULAR, "discounts": parts.DISCOUNTS, "rules": parts.RULES}
-      yield from parts.whole_games(part, choose(family[part], labels), names, iterations, runs)
+      family = {"tabular": parts.TABULAR, "discounts": parts.DISCOUNTS, "rules": parts.RULES}[part]
+      yield from parts.whole_games(part, choose(family, algorithms), games, iterations, runs)
 
 
 def choose(family: parts.Family, labels: Sequence[str]) -> parts.Family:
@@ -194,7 +195,7 @@ def main(
     table: Iterations, or playthroughs, to print as a Markdown table of the curves.
   """
   measured: list[dict[str, Any]] = []
-  timing.given(
+  given = timing.given(
     part, () if rows else ("iterations", "runs", *TAKES[part]), games=games, algorithms=algorithms,
     iterations=iterations, runs=runs, precision=precision, iterations_below=iterations_below,
     playthroughs=playthroughs,
@@ -203,11 +204,11 @@ def main(
     read = [json.loads(line) for line in rows.read_text().splitlines()]
     measured = [row for row in read if row["part"] == part]
   else:
-    for row in measure(
-      part, games or DEFAULT_GAMES[part], algorithms, iterations or DEFAULT_ITERATIONS[part],
-      runs or 5, precision=precision or "float64", below=iterations_below or 64,
-      playthroughs=playthroughs or 4096,
-    ):  # fmt: skip
+    settings: dict[str, Any] = {
+      "games": DEFAULT_GAMES[part], "algorithms": (), "iterations": DEFAULT_ITERATIONS[part],
+      "runs": 5, "precision": "float64", "iterations_below": 64, "playthroughs": 4096,
+    }  # fmt: skip
+    for row in measure(part, **settings | given):
       timing.say("family", **row)
       measured.append(row)
   if table:

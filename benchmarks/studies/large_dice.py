@@ -5,6 +5,7 @@ many nodes as its tables have rows for, `rebel` searches subgames, and `deep_cfr
 what it walks. Smaller games are measured exactly, too.
 """
 
+import functools
 import time
 from typing import Any, Literal
 
@@ -32,7 +33,9 @@ _EXACT = 2**20  # public states of a game that is measured exactly
 _PERIOD = 2**22  # nodes touched, of Linear MCCFR
 
 
-def mccfr(game: Game, seconds: float, rows: int, width: int) -> tuple[Strategy, dict[str, int]]:
+def mccfr(
+  game: Game, seconds: float, rows: int = 2**21, width: int = 256
+) -> tuple[Strategy, dict[str, int]]:
   """Returns the average policy of a run of Linear MCCFR, and how much it did."""
   sampler: Any = make_sampler(game, rows=rows, width=width)
   algorithm, run = MCCFR(period=_PERIOD), None
@@ -83,10 +86,9 @@ def main(
     playthroughs: by which the agent is measured exactly, too; None for none (rebel).
   """
   takes = {"mccfr": ("rows", "width"), "deep_cfr": (), "rebel": ("iterations", "playthroughs")}
-  timing.given(
+  settings = timing.given(
     method, takes[method], rows=rows, width=width, iterations=iterations, playthroughs=playthroughs
   )
-  iterations = iterations or 256
   devices.enable_cache()
   game = LiarsDice(num_dice, num_faces)
 
@@ -105,16 +107,17 @@ def main(
       network = AverageEvaluator(config)
       strategy = network.strategy(params)
       return measured(strategy, network.tree and (network.tree, network.policy(params)))
-    policy = Policy(config, params, {})
-    agents = (Searcher(policy, iterations=iterations, average=x).agent() for x in (False, True))
-    row = measured(AgentStrategy(*agents), most=1)
-    if playthroughs:
-      settings: Any = {"playthroughs": playthroughs, "iterations": iterations}
-      row["exploitability"] = Evaluator(config).exploitability(params, **settings)
+    searches: Any = {"iterations": 256} | settings
+    search = functools.partial(
+      Searcher, Policy(config, params, {}), iterations=searches["iterations"]
+    )
+    row = measured(AgentStrategy(*(search(average=x).agent() for x in (False, True))), most=1)
+    if playthroughs is not None:
+      row["exploitability"] = Evaluator(config).exploitability(params, **searches)
     return row
 
   if method == "mccfr":
-    strategy, row = mccfr(game, seconds, rows or 2**21, width or 256)
+    strategy, row = mccfr(game, seconds, **settings)
     tree = games.build_public_tree(game) if 2**game.num_bids <= _EXACT else None
     row |= measured(strategy, tree and (tree, tabulated(strategy, tree)))
   else:

@@ -138,7 +138,7 @@ def main(
   """
   parts: dict[str, Any] = {"figure5": figure5, "libratus": libratus, "grid": grid, "draw": draw}
   timing.run_part(
-    parts, part, bets=bets, suits=suits, algorithms=algorithms, iterations=iterations or None,
+    parts, part, bets=bets, suits=suits, algorithms=algorithms, iterations=iterations,
     folder=folder, lines=lines, images=images,
   )  # fmt: skip
 

@@ -198,8 +198,9 @@ def test_runs_are_drawn_by_game(tmp_path, monkeypatch):
 
 def test_a_part_takes_its_own_settings_and_no_others(tmp_path):
   parts = {"rivers": lambda number=1: number}
-  assert timing.run_part(parts, "rivers", number=3, bets=None, lines=()) == 3
-  assert timing.run_part(parts, "rivers", number=None) == 1
+  assert [timing.run_part(parts, "rivers", number=n, lines=()) for n in (3, None)] == [3, 1]
+  with pytest.raises(ConfigError, match="runs=0 must be at least 1"):
+    family.main("tabular", runs=0)
   for main, part, given in (
     (poker.main, "spots", {"number": 3}),
     (poker_study.main, "grid", {"algorithms": ("linear_cfr",)}),
