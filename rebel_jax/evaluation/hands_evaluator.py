@@ -65,9 +65,9 @@ class HandsSearch(NamedTuple):
   network: SearchPolicy | None
   num_iterations: int
   averages: bool = False  # whether it plays average policies, not random iterations'
-  other: "HandsSearch | None" = None  # the other player's; None for one that does not search
 
 
+@functools.partial(jax.jit, static_argnames="rules")
 def sit_down(rules: Streets, roots: jax.Array) -> Tables:
   """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them.
 
@@ -79,10 +79,16 @@ def sit_down(rules: Streets, roots: jax.Array) -> Tables:
   return Tables(roots, prior, prior, prior, nothing + 1, nothing, seat)
 
 
-@functools.partial(jax.jit, static_argnames=("search", "likes"))
+class Played(NamedTuple):
+  """What a player plays at a stage of `B` games."""
+
+  policy: Levels  # by level `[B, n, H]`
+  beliefs: jax.Array  # `[B, L, P, H]` PBS at the leaves, as if both played so
+
+
 def play_round(
   stage: TemplateStage,
-  search: HandsSearch,
+  searches: tuple[HandsSearch, HandsSearch | None],
   likes: Callable[[PublicTree], jax.Array],
   tables: Tables,
   opponent: jax.Array,
@@ -92,26 +98,49 @@ def play_round(
   """Plays the games at a stage to its end against the `opponent` `[]` of those in `likes`.
 
   Games at other stages stay as they are. `likes(tree)` says how much each of `K` players likes each
-  move of a tree, whoever would make it: `[K, N]`. Instead of them `search.other` plays, if there is
-  one; `params` are of both searches.
+  move of a tree, whoever would make it: `[K, N]`. Instead of them the second of `searches` plays,
+  if there is one; `params` are of both.
   """
-  number = len(tables.seat)
-  stop_key, leaf_key = jax.random.split(key)
-  here = stage.holds(tables.roots) & (tables.weight > 0)
-  trees = stage.trees_at(tables.roots)
-  features = stage.features_at(tables.roots, trees)
-
-  def searched(by: HandsSearch, beliefs: jax.Array, params: Any, seat: jax.Array) -> Any:
-    about = by.num_iterations, by.algorithm.averaging, by.algorithm.head_start
-    one, two = (spread_stops(key, number // 2, *about) for key in jax.random.split(stop_key))
-    stops = jnp.where(seat == 0, jnp.tile(one, 2), jnp.tile(two, 2))
-    return _searched(stage, by, trees, features, beliefs, stops, here, params)
-
-  policy, ours = searched(search, tables.beliefs, params[0], tables.seat)
-  if search.other is None:
-    theirs, other = ours, jax.vmap(lambda x: favourites(x, likes(x)[opponent]))(trees)
+  # Programs of their own, so that all opponents share the search, which takes longest to compile.
+  (ours, theirs), (stop_key, leaf_key) = searches, jax.random.split(key)
+  own = _searched(stage, ours, tables, params[0], stop_key)
+  if theirs is None:
+    other = Played(_favoured(stage, likes, tables.roots, opponent), own.beliefs)
   else:
-    other, theirs = searched(search.other, tables.theirs, params[1], 1 - tables.seat)
+    turned = tables._replace(beliefs=tables.theirs, seat=1 - tables.seat)
+    other = _searched(stage, theirs, turned, params[1], stop_key)
+  return _settled(stage, ours.leaf_values, tables, own, other, params[0], leaf_key)
+
+
+@functools.partial(jax.jit, static_argnames="likes")
+def _favoured(
+  stage: TemplateStage,
+  likes: Callable[[PublicTree], jax.Array],
+  roots: jax.Array,
+  opponent: jax.Array,
+) -> Levels:
+  """Returns the policy, by level `[B, n, H]`, of an opponent at a stage."""
+
+  def of_all_hands(tree: PublicTree) -> Levels:
+    levels = favourites(tree, likes(tree)[opponent])
+    return tuple(jnp.broadcast_to(x, (len(x), tree.num_infostates)) for x in levels)
+
+  return jax.vmap(of_all_hands)(stage.trees_at(roots))
+
+
+@functools.partial(jax.jit, static_argnames="leaf_values")
+def _settled(
+  stage: TemplateStage,
+  leaf_values: LeafValues,
+  tables: Tables,
+  own: Played,
+  other: Played,
+  params: Any,
+  key: jax.Array,
+) -> Tables:
+  """Returns the games at a stage after it, at ends that are drawn if it has any."""
+  number = len(tables.seat)
+  here, trees = _active(stage, tables), stage.trees_at(tables.roots)
 
   def settle(tree, reach, policy, other, seat):
     problem = make_problem(tree, reach, lanes=number)
@@ -120,18 +149,16 @@ def play_round(
     shares = leaf_probabilities(problem, played, reach)
     return won, shares, beliefs_at_leaves(problem, played)
 
-  won, shares, below = jax.vmap(settle)(trees, tables.reach, policy, other, tables.seat)
+  won, shares, below = jax.vmap(settle)(trees, tables.reach, own.policy, other.policy, tables.seat)
   won = tables.won + jnp.where(here, tables.weight * won, 0.0)
   if not stage.num_leaves:
     return tables._replace(won=won, weight=jnp.where(here, 0.0, tables.weight))
   tiny, row = jnp.finfo(shares.dtype).tiny, jnp.arange(number)
   following = stage.successors(tables.roots, trees)
-  leaf = jax.vmap(jax.random.categorical)(twice(leaf_key, number), jnp.log(shares + tiny))
+  leaf = jax.vmap(jax.random.categorical)(twice(key, number), jnp.log(shares + tiny))
   weight = tables.weight * shares.sum(axis=1)
   live = here[:, None] & (shares > 0)
-  evaluate = packed_leaf_values(
-    trees, live, number * stage.num_leaves, search.leaf_values, params[0]
-  )
+  evaluate = packed_leaf_values(trees, live, number * stage.num_leaves, leaf_values, params)
   seen = jnp.asarray(trees.leaf_features).swapaxes(0, 1)
   values = jnp.stack([evaluate(LeafQuery(seen[p], p, below)) for p in (0, 1)], axis=2)
   guess = jnp.where(live, guessed(stage.rules, values, below), 0.0) * (1 - 2 * tables.seat)[:, None]
@@ -139,12 +166,16 @@ def play_round(
   wide = here[:, None, None]
   return tables._replace(
     roots=jnp.where(here[:, None], following[row, leaf], tables.roots),
-    beliefs=jnp.where(wide, ours[row, leaf], tables.beliefs),
-    theirs=jnp.where(wide, theirs[row, leaf], tables.theirs),
+    beliefs=jnp.where(wide, own.beliefs[row, leaf], tables.beliefs),
+    theirs=jnp.where(wide, other.beliefs[row, leaf], tables.theirs),
     reach=jnp.where(wide, below[row, leaf], tables.reach),
     weight=jnp.where(here, weight, tables.weight),
     won=won + jnp.where(here, luck, 0.0),
   )
+
+
+def _active(stage: TemplateStage, tables: Tables) -> jax.Array:
+  return stage.holds(tables.roots) & (tables.weight > 0)
 
 
 def twice(key: jax.Array, number: int) -> jax.Array:
@@ -172,21 +203,20 @@ def show_down(stage: TemplateStage, tables: Tables) -> Tables:
   )
 
 
+@functools.partial(jax.jit, static_argnames="search")
 def _searched(
-  stage: TemplateStage,
-  search: HandsSearch,
-  trees: PublicTree,
-  features: jax.Array | None,
-  beliefs: jax.Array,
-  stops: jax.Array,
-  active: jax.Array,
-  params: Any,
-) -> tuple[Levels, jax.Array]:
-  """Returns the policy played at a stage, and the PBSs at its leaves."""
+  stage: TemplateStage, search: HandsSearch, tables: Tables, params: Any, key: jax.Array
+) -> Played:
+  """Returns what a player in `tables.seat` plays who searches from `tables.beliefs`."""
+  trees, beliefs = stage.trees_at(tables.roots), tables.beliefs
+  features = stage.features_at(tables.roots, trees)
+  about = search.num_iterations, search.algorithm.averaging, search.algorithm.head_start
+  one, two = (spread_stops(x, len(beliefs) // 2, *about) for x in jax.random.split(key))
+  stops = jnp.where(tables.seat == 0, jnp.tile(one, 2), jnp.tile(two, 2))
   # In the first stage all hands start alike, so that one search serves them all.
   initial = first_policy(search.network, stage, trees, features, beliefs, params)
   once = stage.number == 0
-  asked = trees, beliefs, stops, active, initial
+  asked = trees, beliefs, stops, _active(stage, tables), initial
   if once:
     asked = jax.tree.map(lambda x: x[:1], asked)
   found = search_batch(
@@ -200,12 +230,12 @@ def _searched(
     if once:
       played = known = jax.tree.map(lambda x: jnp.repeat(x, len(stops), axis=0), played)
   elif kept is None:
-    return found.policy, found.leaf_beliefs
+    return Played(found.policy, found.leaf_beliefs)
   else:
     played, known = (
       jax.vmap(split_levels)(trees, x[0, stops]) for x in (kept.policies, kept.believed)
     )
-  return played, jax.vmap(beliefs_below)(trees, beliefs, known)
+  return Played(played, jax.vmap(beliefs_below)(trees, beliefs, known))
 
 
 def guessed(rules: Streets, values: jax.Array, beliefs: jax.Array) -> jax.Array:
@@ -305,7 +335,7 @@ class HandsEvaluator(Measures):
       other, theirs = self._others.get(job[0], (None, None))
       opponent = jnp.asarray(list(OPPONENTS).index(job[0]) if job[0] in OPPONENTS else 0)
       both = jax.device_put((params, theirs), tuning.chosen_device())
-      return np.asarray(self._play(self._search._replace(other=other), both, opponent, key, size))
+      return np.asarray(self._play((self._search, other), both, opponent, key, size))
 
     won: dict[str, list[np.ndarray]] = {name: [] for name in self._opponents}
     jobs = [(name, batch) for name in self._opponents for batch in range(-(-hands // size))]
@@ -320,7 +350,7 @@ class HandsEvaluator(Measures):
 
   def _play(
     self,
-    search: HandsSearch,
+    searches: tuple[HandsSearch, HandsSearch | None],
     params: tuple[Any, Any],
     opponent: jax.Array,
     key: jax.Array,
@@ -335,7 +365,7 @@ class HandsEvaluator(Measures):
     tables: Tables = sit_down(self._rules, roots)
     for street in range(len(self.game.deals) + 1):
       stage = self._stages[self._rules.stage_template(street)]
-      tables = play_round(stage, search, likes, tables, opponent, params, next(keys))
+      tables = play_round(stage, searches, likes, tables, opponent, params, next(keys))
       if street < len(self.game.deals):
         if (runout := self._rules.runout_template(street)) is not None:
           tables = show_down(self._stages[runout], tables)

@@ -80,35 +80,22 @@ def exact(opponent, seat):
 SEARCH = HandsSearch(solvers.linear_cfr(), Anything(), None, 2)
 
 
-@functools.cache
-def program(search):
-  """Returns what plays hands with an agent that searches so, given which other."""
+def play(searches, opponent, params, key):
+  """Returns the ends of hands between one that searches and another."""
   game, _ = small()
   rules = game.templates()
   stages = TemplateSubgames(rules).stages
-  root = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (HANDS, 1))
-
-  @jax.jit
-  def play(key, opponent, params):
-    keys = jax.random.split(key, 3)
-    tables = sit_down(rules, root)
-    tables = play_round(
-      stages[rules.stage_template(0)], search, likes, tables, opponent, params, keys[0]
-    )
-    tables = show_down(stages[-1], tables)
-    tables = play_chance(rules, tables, keys[1])
-    return play_round(
-      stages[rules.stage_template(1)], search, likes, tables, opponent, params, keys[2]
-    )
-
-  return play
+  keys, about = jax.random.split(key, 3), (opponent, params)
+  tables = sit_down(rules, jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (HANDS, 1)))
+  first, second = (stages[rules.stage_template(i)] for i in (0, 1))
+  tables = play_round(first, searches, likes, tables, *about, keys[0])
+  tables = play_chance(rules, show_down(stages[-1], tables), keys[1])
+  return play_round(second, searches, likes, tables, *about, keys[2])
 
 
-def played(opponent, params=(300.0, None), search=SEARCH):
+def played(opponent, params=(300.0, None), searches=(SEARCH, None)):
   """Returns what the agent won: `[hands]`, and its seats; `params` are what leaves are worth."""
-  found = [
-    program(search)(jax.random.key(i), jnp.asarray(opponent), params) for i in range(BATCHES)
-  ]
+  found = [play(searches, jnp.asarray(opponent), params, jax.random.key(i)) for i in range(BATCHES)]
   assert all(float(tables.weight.max()) == 0 for tables in found)  # every hand has ended
   return np.concatenate([x.won for x in found]), np.concatenate([x.seat for x in found])
 
@@ -148,7 +135,7 @@ def test_two_that_search_win_what_they_win_on_the_tree(averages):
     for x, unsafe in zip(params, (False, averages))
   ]
   search = SEARCH._replace(num_iterations=8)
-  won, seats = played(0, params, search._replace(other=search._replace(averages=averages)))
+  won, seats = played(0, params, (search, search._replace(averages=averages)))
   for seat in (0, 1):
     own = won[seats == seat]
     error = own.std(ddof=1) / np.sqrt(len(own))
@@ -160,9 +147,8 @@ def test_two_that_search_win_what_they_win_on_the_tree(averages):
 def test_duplicates_of_equal_agents_cancel():
   """All but rounding; with the leaves of another network they do not."""
   search = SEARCH._replace(num_iterations=8)
-  search = search._replace(other=search)
   for other, same in ((2_000.0, True), (-1_000.0, False)):
-    won, _ = played(0, (2_000.0, other), search)
+    won, _ = played(0, (2_000.0, other), (search, search))
     both = won.reshape(BATCHES, 2, -1).sum(axis=1)
     assert (np.abs(both).max() < 0.1) == same
     assert np.abs(won).max() > 100
