@@ -74,16 +74,8 @@ def sit_down(rules: Streets, roots: jax.Array) -> Tables:
   The second half are the duplicates of the first, in order; B is even.
   """
   number, prior = len(roots), TemplateSubgames(rules).prior(roots)
-  seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)
-  nothing = jnp.zeros(number, prior.dtype)
-  return Tables(roots, prior, prior, prior, nothing + 1, nothing, seat)
-
-
-class Played(NamedTuple):
-  """What a player plays at a stage of `B` games."""
-
-  policy: Levels  # by level `[B, n, H]`
-  beliefs: jax.Array  # `[B, L, P, H]` PBS at the leaves, as if both played so
+  seat, won = (jnp.arange(number) >= number // 2).astype(jnp.int32), jnp.zeros(number, prior.dtype)
+  return Tables(roots, prior, prior, prior, won + 1, won, seat)
 
 
 def play_round(
@@ -101,31 +93,23 @@ def play_round(
   move of a tree, whoever would make it: `[K, N]`. Instead of them the second of `searches` plays,
   if there is one; `params` are of both.
   """
-  # Programs of their own, so that all opponents share the search, which takes longest to compile.
-  (ours, theirs), (stop_key, leaf_key) = searches, jax.random.split(key)
-  own = _searched(stage, ours, tables, params[0], stop_key)
-  if theirs is None:
-    other = Played(_favoured(stage, likes, tables.roots, opponent), own.beliefs)
+  # All opponents share the search, a program of its own: it takes longest to compile.
+  stop_key, leaf_key = jax.random.split(key)
+  own = _searched(stage, searches[0], tables, params[0], stop_key)
+  if searches[1] is None:
+    other = _favoured(stage, likes, tables, opponent), own[1]
   else:
     turned = tables._replace(beliefs=tables.theirs, seat=1 - tables.seat)
-    other = _searched(stage, theirs, turned, params[1], stop_key)
-  return _settled(stage, ours.leaf_values, tables, own, other, params[0], leaf_key)
+    other = _searched(stage, searches[1], turned, params[1], stop_key)
+  return _settled(stage, searches[0].leaf_values, tables, own, other, params[0], leaf_key)
 
 
 @functools.partial(jax.jit, static_argnames="likes")
-def _favoured(
-  stage: TemplateStage,
-  likes: Callable[[PublicTree], jax.Array],
-  roots: jax.Array,
-  opponent: jax.Array,
-) -> Levels:
-  """Returns the policy, by level `[B, n, H]`, of an opponent at a stage."""
-
-  def of_all_hands(tree: PublicTree) -> Levels:
-    levels = favourites(tree, likes(tree)[opponent])
-    return tuple(jnp.broadcast_to(x, (len(x), tree.num_infostates)) for x in levels)
-
-  return jax.vmap(of_all_hands)(stage.trees_at(roots))
+def _favoured(stage: TemplateStage, likes: Any, tables: Tables, number: jax.Array) -> Levels:
+  """Returns the policy of one of those in `likes` at a stage, of all hands."""
+  trees, width = stage.trees_at(tables.roots), tables.reach.shape[-1]
+  levels = jax.vmap(lambda tree: favourites(tree, likes(tree)[number]))(trees)
+  return jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:-1], width)), levels)
 
 
 @functools.partial(jax.jit, static_argnames="leaf_values")
@@ -133,14 +117,14 @@ def _settled(
   stage: TemplateStage,
   leaf_values: LeafValues,
   tables: Tables,
-  own: Played,
-  other: Played,
+  own: tuple[Levels, jax.Array],
+  other: tuple[Levels, jax.Array],
   params: Any,
   key: jax.Array,
 ) -> Tables:
   """Returns the games at a stage after it, at ends that are drawn if it has any."""
-  number = len(tables.seat)
-  here, trees = _active(stage, tables), stage.trees_at(tables.roots)
+  here, trees = stage.holds(tables.roots) & (tables.weight > 0), stage.trees_at(tables.roots)
+  number = len(here)
 
   def settle(tree, reach, policy, other, seat):
     problem = make_problem(tree, reach, lanes=number)
@@ -149,33 +133,25 @@ def _settled(
     shares = leaf_probabilities(problem, played, reach)
     return won, shares, beliefs_at_leaves(problem, played)
 
-  won, shares, below = jax.vmap(settle)(trees, tables.reach, own.policy, other.policy, tables.seat)
-  won = tables.won + jnp.where(here, tables.weight * won, 0.0)
-  if not stage.num_leaves:
-    return tables._replace(won=won, weight=jnp.where(here, 0.0, tables.weight))
-  tiny, row = jnp.finfo(shares.dtype).tiny, jnp.arange(number)
-  following = stage.successors(tables.roots, trees)
-  leaf = jax.vmap(jax.random.categorical)(twice(key, number), jnp.log(shares + tiny))
-  weight = tables.weight * shares.sum(axis=1)
-  live = here[:, None] & (shares > 0)
-  evaluate = packed_leaf_values(trees, live, number * stage.num_leaves, leaf_values, params)
-  seen = jnp.asarray(trees.leaf_features).swapaxes(0, 1)
-  values = jnp.stack([evaluate(LeafQuery(seen[p], p, below)) for p in (0, 1)], axis=2)
-  guess = jnp.where(live, guessed(stage.rules, values, below), 0.0) * (1 - 2 * tables.seat)[:, None]
-  luck = tables.weight * (shares * guess).sum(axis=1) - weight * guess[row, leaf]
-  wide = here[:, None, None]
-  return tables._replace(
-    roots=jnp.where(here[:, None], following[row, leaf], tables.roots),
-    beliefs=jnp.where(wide, own.beliefs[row, leaf], tables.beliefs),
-    theirs=jnp.where(wide, other.beliefs[row, leaf], tables.theirs),
-    reach=jnp.where(wide, below[row, leaf], tables.reach),
-    weight=jnp.where(here, weight, tables.weight),
-    won=won + jnp.where(here, luck, 0.0),
-  )
-
-
-def _active(stage: TemplateStage, tables: Tables) -> jax.Array:
-  return stage.holds(tables.roots) & (tables.weight > 0)
+  won, shares, below = jax.vmap(settle)(trees, tables.reach, own[0], other[0], tables.seat)
+  won = tables.won + tables.weight * won
+  after = tables._replace(won=won, weight=jnp.zeros_like(won))
+  if stage.num_leaves:
+    likely = jnp.log(shares + jnp.finfo(shares.dtype).tiny)
+    at = jnp.arange(number), jax.vmap(jax.random.categorical)(twice(key, number), likely)
+    weight = tables.weight * shares.sum(axis=1)
+    live = here[:, None] & (shares > 0)
+    evaluate = packed_leaf_values(trees, live, number * stage.num_leaves, leaf_values, params)
+    seen = jnp.asarray(trees.leaf_features).swapaxes(0, 1)
+    values = jnp.stack([evaluate(LeafQuery(seen[p], p, below)) for p in (0, 1)], axis=2)
+    signs = (1 - 2 * tables.seat)[:, None]
+    guess = signs * jnp.where(live, guessed(stage.rules, values, below), 0.0)
+    luck = tables.weight * (shares * guess).sum(axis=1) - weight * guess[at]
+    ranges = own[1][at], other[1][at], below[at]
+    roots = stage.successors(tables.roots, trees)[at]
+    after = Tables(roots, *ranges, weight, won + luck, tables.seat)
+  either = jax.vmap(lambda at, *x: jax.tree.map(functools.partial(jnp.where, at), *x))
+  return either(here, after, tables)
 
 
 def twice(key: jax.Array, number: int) -> jax.Array:
@@ -186,56 +162,53 @@ def twice(key: jax.Array, number: int) -> jax.Array:
 @jax.jit
 def show_down(stage: TemplateStage, tables: Tables) -> Tables:
   """Ends the games at a stage whose cards are all dealt to hands that are all-in."""
-  # One game after another: after most rounds they are few.
   here = stage.holds(tables.roots) & (tables.weight > 0)
 
   def win(state, reach, seat):
     problem = make_problem(fill(stage.rules, stage.number, state), reach)
     return ended_value(problem, problem.uniform_policy(), seat)
 
-  def win_if_here(game):
-    here, *about = game
-    return jax.lax.cond(here, win, lambda *_: jnp.zeros((), tables.won.dtype), *about)
-
-  won = jax.lax.map(win_if_here, (here, tables.roots, tables.reach, tables.seat))
-  return tables._replace(
-    won=tables.won + tables.weight * won, weight=jnp.where(here, 0.0, tables.weight)
+  # One game after another: after most rounds they are few.
+  won = jax.lax.map(
+    lambda x: jax.lax.cond(x[0], win, lambda *_: jnp.zeros((), tables.won.dtype), *x[1:]),
+    (here, tables.roots, tables.reach, tables.seat),
   )
+  won, weight = tables.won + tables.weight * won, jnp.where(here, 0.0, tables.weight)
+  return tables._replace(won=won, weight=weight)
 
 
 @functools.partial(jax.jit, static_argnames="search")
 def _searched(
   stage: TemplateStage, search: HandsSearch, tables: Tables, params: Any, key: jax.Array
-) -> Played:
-  """Returns what a player in `tables.seat` plays who searches from `tables.beliefs`."""
+) -> tuple[Levels, jax.Array]:
+  """Returns the policy of who searches in `tables.seat`, and the PBSs at the leaves if both do."""
   trees, beliefs = stage.trees_at(tables.roots), tables.beliefs
-  features = stage.features_at(tables.roots, trees)
   about = search.num_iterations, search.algorithm.averaging, search.algorithm.head_start
-  one, two = (spread_stops(x, len(beliefs) // 2, *about) for x in jax.random.split(key))
-  stops = jnp.where(tables.seat == 0, jnp.tile(one, 2), jnp.tile(two, 2))
-  # In the first stage all hands start alike, so that one search serves them all.
+  drawn = (spread_stops(x, len(beliefs) // 2, *about) for x in jax.random.split(key))
+  stops = jnp.where(tables.seat == 0, *(jnp.tile(x, 2) for x in drawn))
+  features = stage.features_at(tables.roots, trees)
   initial = first_policy(search.network, stage, trees, features, beliefs, params)
-  once = stage.number == 0
-  asked = trees, beliefs, stops, _active(stage, tables), initial
-  if once:
-    asked = jax.tree.map(lambda x: x[:1], asked)
+  # In the first stage all hands start alike, so that one search serves them all.
+  lanes = len(beliefs) if stage.number else 1
+  here = stage.holds(tables.roots) & (tables.weight > 0)
+  first: Any = functools.partial(jax.tree.map, lambda x: x[:lanes])
   found = search_batch(
-    *asked[:3], search.num_iterations, algorithm=search.algorithm,
-    leaf_values=search.leaf_values, params=params, active=asked[3], initial_policy=asked[4],
-    num_rows=max(len(asked[3]) * stage.num_leaves, 1), keep_iterates=int(once),
+    first(trees), first(beliefs), first(stops), search.num_iterations, params=params,
+    algorithm=search.algorithm, leaf_values=search.leaf_values, initial_policy=first(initial),
+    num_rows=max(lanes * stage.num_leaves, 1), keep_iterates=int(lanes == 1), active=first(here),
   )  # fmt: skip
   kept = found.iterates
   if search.averages:
-    played = known = found.average_policy
-    if once:
-      played = known = jax.tree.map(lambda x: jnp.repeat(x, len(stops), axis=0), played)
+    played = known = jax.tree.map(
+      lambda x: jnp.repeat(x, len(stops) // lanes, axis=0), found.average_policy
+    )
   elif kept is None:
-    return Played(found.policy, found.leaf_beliefs)
+    return found.policy, found.leaf_beliefs
   else:
     played, known = (
       jax.vmap(split_levels)(trees, x[0, stops]) for x in (kept.policies, kept.believed)
     )
-  return Played(played, jax.vmap(beliefs_below)(trees, beliefs, known))
+  return played, jax.vmap(beliefs_below)(trees, beliefs, known)
 
 
 def guessed(rules: Streets, values: jax.Array, beliefs: jax.Array) -> jax.Array:
@@ -325,9 +298,8 @@ class HandsEvaluator(Measures):
     """Measures against each of the opponents."""
     # The row has `won_mbb_OPPONENT`, half the width of its 95 % interval, and `hands`, those
     # against its last opponent.
-    search = self._config.rebel
+    search, size = self._config.rebel, tuning.pieces().hands
     hands = search.final_playthroughs if final else search.eval_playthroughs
-    size = tuning.pieces().hands
     row: dict[str, float] = {"iterations": search.final_iterations}
 
     def play(job: tuple[str, int]) -> np.ndarray:
