@@ -18,10 +18,15 @@ from rebel_jax.agents.dealer import Move, PolicyPlayer, SearchingSeat, Seat, che
 from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config import ConfigError, DeepCFR
 from rebel_jax.evaluation.evaluator import AverageEvaluator, ChainEvaluator
-from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import made_on_device, make_search
-from solvers.growing import Found, PublicState, TreeGround, follow_action, longest_wait
-from solvers.xla import work_on_trees
+from solvers.growing import (
+  Found,
+  PublicState,
+  TreeGround,
+  follow_action,
+  longest_wait,
+  search_decisions,
+)
 
 
 class ChainSearcher:
@@ -64,7 +69,7 @@ class ChainSearcher:
       since = np.full((self._room, longest_wait(self.rules)), -1, np.int32)
       for row, agent in zip(since, filled):
         row[: len(agent._since)] = agent._since[: len(row)]
-      found = search_decisions[work_on_trees()](
+      found: Any = search_decisions(
         self._ground,
         jax.tree.map(lambda *x: np.stack(x), *[x._left for x in filled]),
         jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *[x._here for x in filled]),
@@ -72,10 +77,8 @@ class ChainSearcher:
         np.array([x.player for x in filled], np.int32),
         jnp.stack([x._key for x in filled]),
         np.arange(self._room) < len(some),
-        self.settings.rounds,
-        self._params,
-        how=self._how,
-      )
+        how=self._how, rounds=self.settings.rounds, params=self._params,
+      )  # fmt: skip
       found = jax.tree.map(np.asarray, found._replace(asked=None))
       for i, agent in enumerate(some):
         agent._search = jax.tree.map(lambda x, i=i: x[i].copy(), found)

@@ -17,7 +17,7 @@ from games import TERMINAL, Game
 from rebel_jax.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
 from rebel_jax.networks.value import NetworkStates
-from rebel_jax.training.chain_play import search_decisions, won_by
+from rebel_jax.training.chain_play import won_by
 from rebel_jax.training.self_play import where_lanes
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR, tuning
@@ -31,10 +31,10 @@ from solvers.growing import (
   history_policies,
   next_starts,
   play_on,
+  search_decisions,
   search_each,
 )
 from solvers.metrics import Minimax, exploitability_in, minimax, payoff_of, public_histories
-from solvers.xla import work_on_trees
 
 # Public histories of a game, or states where all see everything, of which all are written out.
 _MOST_HISTORIES = 50_000
@@ -138,10 +138,9 @@ class ChainEvaluator(Measures):
     for start in range(0, len(states), size):
       some = np.minimum(np.arange(start, start + size), len(states) - 1)
       here = PublicState(jnp.asarray(states[some]), jnp.ones((size, 2, 1), bool))
-      searched = search_decisions[work_on_trees()](
-        self.ground, None, here, None,
-        np.zeros(size, np.int32), _keys(seeds[some]), np.ones(size, bool), self.search.rounds,
-        params, how=self.how,
+      searched = search_decisions(
+        self.ground, None, here, None, np.zeros(size, np.int32), _keys(seeds[some]),
+        np.ones(size, bool), how=self.how, rounds=self.search.rounds, params=params,
       )  # fmt: skip
       found.append(np.asarray(searched.policy)[:, :, 0].argmax(axis=1))
     return np.concatenate(found)[: len(states)]

@@ -25,13 +25,12 @@ from solvers.growing import (
   alone,
   beginning,
   deal,
-  decision_key,
   next_starts,
   play_on,
   search_each,
   seat_of,
 )
-from solvers.xla import Programs, Work
+from solvers.xla import Work
 
 
 class Question(NamedTuple):
@@ -291,16 +290,3 @@ def examples(
 def _first_question(rules: Game) -> Question:
   """Returns the question about where a game begins."""
   return Question(beginning(rules), jnp.asarray(rules.prior()) * jnp.ones(()))
-
-
-def _search_from(
-  ground: Any, left: Left, here: PublicState, since: Any, player: Any, keys: Any, active: Any,
-  rounds: Any, params: Any, *, how: How,
-) -> Found:  # fmt: skip
-  """Searches for decisions of agents of `keys` `[B]`; see `next_starts` and `search_each`."""
-  about = next_starts(ground, left, here, since, player)
-  keys = jax.vmap(decision_key)(keys, here.state)
-  return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
-
-
-search_decisions = Programs(_search_from, static_argnames="how")

@@ -24,11 +24,10 @@ from rebel_jax.config.config import ConfigError, GrowingSearch, PerfectSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.networks.value import NetworkLeafValues, NetworkStates
 from rebel_jax.open_spiel import bots
-from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import make_network, make_state_network
+from solvers.growing import search_decisions
 from solvers.search import find_subgames, make_searching_agent
 from solvers.search.playthroughs import searching_policy
-from solvers.xla import work_on_trees
 from tests import tiny
 from tests.harness import slow
 from tests.rebel_jax.test_growing_play import TINY as TINY_CHAINS
@@ -272,6 +271,7 @@ def resolved(name, seed, chain="own") -> np.ndarray:
     network=NetworkStates(make_state_network(policy.config, game)),
     params=policy.params,
     chain=chain,
+    batch_size=ROOM,
   )
   return found
 
@@ -314,9 +314,8 @@ def test_agents_side_by_side_search_in_as_few_calls_as_there_is_room_for(monkeyp
   for i, agent in enumerate(agents):
     agent.start(0 if i < 10 else 1, i % 3)
   assert [agent.pending for agent in agents] == [True] * 10 + [False] * 2  # those who move
-  calls, original = [], search_decisions[work_on_trees()]
-  counted = {work_on_trees(): lambda *x, **y: calls.append(1) or original(*x, **y)}
-  monkeypatch.setattr("rebel_jax.agents.agent.search_decisions", counted)
+  calls, name = [], "rebel_jax.agents.agent.search_decisions"
+  monkeypatch.setattr(name, lambda *x, **y: calls.append(1) or search_decisions(*x, **y))
   prepare(agents)
   assert len(calls) == 2
   assert not any(agent.pending for agent in agents)

@@ -322,14 +322,10 @@ def history_policies(
         some = jobs[start : start + batch_size]
         filled = some + [some[-1]] * (batch_size - len(some))
         about = jax.tree.map(lambda *x: np.stack(x), *(waiting[job] for job in filled))
+        own_keys = _keys(keys[np.array([i for _, i in filled])], about.here.state)
+        active = np.arange(batch_size) < len(some)
         found = search_some(
-          ground,
-          about,
-          _keys(keys[np.array([i for _, i in filled])], about.here.state),
-          np.arange(batch_size) < len(some),
-          how=how,
-          rounds=search.rounds,
-          params=params,
+          ground, about, own_keys, active, how=how, rounds=search.rounds, params=params
         )
         policy = np.asarray(found.policy)
         jobs_below = [(r, n, s) for r, (s, _) in enumerate(some) for n in below[s]]
@@ -368,9 +364,20 @@ def _starts(
   return found
 
 
+def search_decisions(
+  ground: Any, left: Left | None, here: PublicState, since: Any, searcher: Any, keys: Any,
+  active: Any, *, how: How, rounds: int | jax.Array, params: Any = None,
+) -> Found:  # fmt: skip
+  """Searches for decisions of agents of `keys` `[B]`; see `next_starts` and `search_each`."""
+  about = _next_starts(ground, left, np.arange(len(active)), here, since, searcher)
+  keys = _keys(keys, here.state)
+  search_some = _search_some[work_on_trees()]
+  return search_some(ground, about, keys, active, how=how, rounds=rounds, params=params)
+
+
 @jax.jit
 def _next_starts(
-  ground: Any, left: Left, rows: Any, here: Any, since: Any, searcher: Any
+  ground: Any, left: Left | None, rows: Any, here: Any, since: Any, searcher: Any
 ) -> ChainSearch:
   return next_starts(ground, jax.tree.map(lambda x: x[rows], left), here, since, searcher)
 
