@@ -48,16 +48,13 @@ def test_self_play_learns_a_game():
   assert after < LEARNED
 
 
-GAMES = {
-  "leduc_poker": dict(game="leduc_poker", depth=1),  # public chance, cards that block each other
-  "rock_paper_scissors": dict(game="rock_paper_scissors", depth=1),  # a hidden move
-}
+GAMES = "leduc_poker", "rock_paper_scissors"  # public chance, cards that block; a hidden move
 
 
 @functools.cache
 def made(name):
-  """Returns a game's configuration, its setup, parameters, and a step of self-play."""
-  config = TINY.replace(game_params=(), iterations=8, hidden_layers=1, **GAMES.get(name, {}))
+  """Returns a game's configuration, setup, parameters, and a step of self-play."""
+  config = TINY.replace(game=name, hidden_layers=1)
   setup = make_setup(config)
   shapes = jax.eval_shape(lambda: init_params(setup.trainer.targets, jax.random.key(0)))
   draw = functools.partial(np.random.default_rng(3).normal, scale=0.3)
@@ -242,7 +239,11 @@ def test_mistakes_in_a_target_are_found_before_anything_is_learned(changes, sent
     return dataclasses.replace(targets.value_target(*arguments), name="outcome", **changes)
 
   monkeypatch.setattr(targets, "TARGETS", (*targets.TARGETS, make))
-  with pytest.raises((ValueError, AssertionError), match=sentence):
+
+  def trace(seed):
     setup = make_setup(TINY)
-    state = jax.eval_shape(lambda seed: setup.trainer.init(setup.table, seed, setup.mesh), 0)
-    jax.eval_shape(lambda x: setup.trainer.run(setup.table, x, 1, setup.mesh), state)
+    state = setup.trainer.init(setup.table, seed, setup.mesh)
+    return setup.trainer.run(setup.table, state, 1, setup.mesh)
+
+  with pytest.raises((ValueError, AssertionError), match=sentence):
+    jax.eval_shape(trace, 0)
