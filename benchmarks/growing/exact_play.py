@@ -39,16 +39,14 @@ class Played(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))  # one program for both seats
-def _policies_at(
-  game: Game, search: solvers.GTCFR, network: Any, states: Any, keys: Any, params: Any
-):
-  def policy_at(root: jax.Array, key: jax.Array) -> jax.Array:
-    return solvers.gt_cfr(
-      game, search=search, key=key, root=root, beliefs=jnp.ones((2, 1)), network=network,
-      params=params,
-    ).policy[:, 0]  # fmt: skip
-
-  return jax.vmap(policy_at)(states, keys)
+@functools.partial(jax.vmap, in_axes=(None, None, None, 0, 0, None))
+def _policy_at(
+  game: Game, search: solvers.GTCFR, network: Any, state: Any, key: jax.Array, params: Any
+) -> jax.Array:
+  return solvers.gt_cfr(
+    game, search=search, key=key, root=state, beliefs=jnp.ones((2, 1)), network=network,
+    params=params,
+  ).policy[:, 0]  # fmt: skip
 
 
 def play_exactly(
@@ -88,7 +86,7 @@ def play_exactly(
       policy = np.where(alive[:, None], legal, best)
     if ours.any():
       keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), ply), number)
-      once = functools.partial(_policies_at, game, search, network, states, keys, params)
+      once = functools.partial(_policy_at, game, search, network, states, keys, params)
       searched, took, _ = timing.timed(once)
       likeliest, seconds = np.asarray(searched).argmax(axis=1), seconds + took
       policy = np.where(ours[:, None], np.eye(game.num_actions)[likeliest], policy)

@@ -173,12 +173,8 @@ def test_searches_that_move_first_lose_seldom():
     logits = -8.0 * params * jnp.eye(9)[4] + jnp.zeros((len(worth), 9))
     return StateAnswer(jnp.stack([worth, -worth], axis=1), logits[:, :, None])
 
-  good, bad = (
-    play_exactly(
-      GAME, exact_values().value_of, search=MANY, seat=0, number=16, network=contrary, params=share
-    )
-    for share in (0.0, 1.0)
-  )
+  how = dict(search=MANY, seat=0, number=16, network=contrary)
+  good, bad = (play_exactly(GAME, exact_values().value_of, params=x, **how) for x in (0.0, 1.0))
   assert good.won + good.drawn + good.lost == 16
   assert good.won == 0
   assert good.lost <= 2

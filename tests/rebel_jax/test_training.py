@@ -53,9 +53,8 @@ GAMES = "leduc_poker", "rock_paper_scissors"  # public chance, cards that block;
 
 @functools.cache
 def made(name):
-  """Returns a game's configuration, setup, parameters, and a step of self-play."""
-  config = TINY.replace(game=name, hidden_layers=1)
-  setup = make_setup(config)
+  """Returns a game's setup, parameters, and a step of self-play."""
+  setup = make_setup(TINY.replace(game=name, hidden_layers=1))
   shapes = jax.eval_shape(lambda: init_params(setup.trainer.targets, jax.random.key(0)))
   draw = functools.partial(np.random.default_rng(3).normal, scale=0.3)
   params = jax.tree.map(lambda x: draw(size=x.shape).astype(x.dtype), shapes)
@@ -66,14 +65,14 @@ def made(name):
     after = settings.step(setup.table, lanes, params, key)
     return after.lanes, *setup.trainer.targets[0].examples_of(after.searched)
 
-  return config, setup, params, step
+  return setup, params, step
 
 
 @functools.cache
 def played(name, play_on=0.0):
   """Returns the setup of a game, and for some steps of self-play: lanes before, examples."""
-  config, setup, params, step = made(name)
-  settings = make_setup(config.replace(play_on=play_on)).trainer.self_play
+  setup, params, step = made(name)
+  settings = make_setup(setup.config.replace(play_on=play_on)).trainer.self_play
   assert dataclasses.replace(settings, play_on=0.0) == setup.trainer.self_play
   lanes, steps = settings.init(setup.table, jax.random.key(0)), []
   for i in range(6):
