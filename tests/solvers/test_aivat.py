@@ -22,7 +22,6 @@ from tests.trees import random_policy, uniform_policy
 pytestmark = pytest.mark.usefixtures("x64")
 
 
-
 class OneRaise(type(games.make("leduc_poker"))):
   """Leduc poker where a round has one bet, which nobody raises."""
 
