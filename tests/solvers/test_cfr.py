@@ -468,13 +468,14 @@ FEW = {"leduc_after_a_card", "random_38"}
 
 @harness.fast_to_compile
 def measure(tree, policy, beliefs):
-  """Returns expected values, both best responses and exploitability of a policy."""
+  """Returns expected values, best responses, exploitability, and the root's marginals."""
   responses = [solvers.best_response(tree, policy, player, beliefs=beliefs) for player in (0, 1)]
   return (
     solvers.expected_values(tree, policy, beliefs=beliefs),
     jnp.stack([response.values for response in responses]),
     [response.policy for response in responses],
     solvers.exploitability(tree, policy, beliefs=beliefs),
+    solvers.root_marginals(tree, beliefs),
   )
 
 
@@ -495,7 +496,7 @@ def scene_of_policy(case, seed, zeros):
 def test_measures_of_random_policies_match_the_referee(case, zeros, x64):
   referee, tree, edges, beliefs, policy, array = scene_of_policy(case, 1, zeros)
   found = jax.tree.map(np.asarray, measure(tree, array, beliefs))
-  values, best, responses, exploitability = found
+  values, best, responses, exploitability, marginals = found
   expected = referee.expected_values(policy)
   np.testing.assert_allclose(values, expected, rtol=0, atol=1e-10)
   for player in (0, 1):
@@ -510,7 +511,7 @@ def test_measures_of_random_policies_match_the_referee(case, zeros, x64):
     # A control on the comparison: a mixed policy earns less than the response to it.
     assert zeros or (expected_best - expected[player]).max() > 1e-3
   np.testing.assert_allclose(exploitability, referee.exploitability(policy), atol=1e-10)
-  worth = (solvers.root_marginals(tree, beliefs) * values).sum(axis=1)
+  worth = (marginals * values).sum(axis=1)
   np.testing.assert_allclose(worth, referee.game_value(policy) * np.array([1, -1]), atol=1e-10)
 
 

@@ -46,6 +46,7 @@ RECENT = {
     "magnetic_mirror_descent",
   )
 }
+ALIKE = ("discounted_cfr_floored", "discounted_cfr_pruning")
 FICTITIOUS = {name for name in FAMILY if "fictitious" in name}
 GAMES = ("kuhn", "liars_dice_1x4f", "leduc")
 CHECKPOINTS = (16, 64, 256, 1024)
@@ -229,7 +230,7 @@ def curve(name, game, alternating):
     return solvers.exploitability(build(game), average).tolist()
 
 
-@pytest.mark.parametrize("name", FAMILY)
+@pytest.mark.parametrize("name", harness.slow(FAMILY, *ALIKE))
 @pytest.mark.parametrize("game", harness.slow(GAMES, "liars_dice_1x4f", "leduc"))
 def test_exploitability_falls(game, name):
   """Ever lower from 16 to 1,024 updates, by a factor of 64 in their number."""

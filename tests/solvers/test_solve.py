@@ -320,10 +320,13 @@ test_mistakes_are_named = refused(
 # Locked policies: part of a policy is kept, and the rest is solved, or answered, around it.
 
 
+root_marginals = jax.jit(solvers.root_marginals)
+
+
 def value_of(tree, **arguments):
   settings = {"algorithm": solvers.cfr_plus(), "num_iterations": 2000} | arguments
   solution = solvers.solve(tree, **settings)
-  prior = solvers.root_marginals(tree, tree.prior)
+  prior = np.asarray(root_marginals(tree, tree.prior))
   return float((prior[0] * solution.root_values[0]).sum()), solution
 
 
