@@ -60,7 +60,8 @@ def project(values: Any, most: int = 64) -> np.ndarray:
 # Parts of names of cases that take more than two seconds.
 _SLOW = {
   "leduc", "liars_dice_1x4f", "liars_dice_after_a_bid", "scotland_yard", "turn", "small_holdem",
-  "plain", "plain_judged", "narrow_judged", "judged", "connect_four", "go", "resolved_policies",
+  "plain", "plain_judged", "narrow_judged", "judged", "connect_four", "go", "kuhn_avg",
+  "turn_lines", "resolved_policies",
 }  # fmt: skip
 
 
@@ -142,7 +143,8 @@ for _algorithm in json.loads(inventory.FILE.read_text())["registries"]["algorith
 for _name in GAMES:
   for _algorithm in ("predictive_cfr_plus", "linear_optimistic_fictitious_play"):
     if _name != "kuhn":
-      add(f"solve/{_name}/{_algorithm}", solved, _name, _algorithm)
+      _slow = _name != "rock_paper_scissors"
+      add(f"solve/{_name}/{_algorithm}", solved, _name, _algorithm, slow=_slow)
 add("solve/kuhn/simultaneous", solved, "kuhn", solvers.linear_cfr(alternating=False))
 add("solve/leduc/discounted", solved, "leduc", solvers.discounted_cfr(1.5, 0.5, 4.0))
 
