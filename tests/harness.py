@@ -25,6 +25,7 @@ CASES = {
   # Hidden moves, private and public chance and changing infostates, all at once.
   "random_2": (RandomGame, {"seed": 2}, ()),
   "random_5": (RandomGame, {"seed": 5}, ()),
+  "random_38": (RandomGame, {"seed": 38, "depth": 3}, ()),
 }
 
 

@@ -21,10 +21,18 @@ from tests.trees import random_policy, uniform_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 
+
+class OneRaise(type(games.make("leduc_poker"))):
+  """Leduc poker where a round has one bet, which nobody raises."""
+
+  def legal_actions(self, states):
+    return super().legal_actions(states) & ~np.outer(states[:, 2] > 0, np.arange(9) == 2)
+
+
 BLINDS = {"suits": "sh", "blinds": (50, 100), "stack": 250, "first_to_act": (0, 1)}
 GAMES = {
   "kuhn": lambda: games.make("kuhn_poker"),
-  "leduc": lambda: games.make("leduc_poker"),
+  "leduc": OneRaise,
   "one deal": lambda: games.make("small_holdem", ranks="QKA", **BLINDS),
   "two deals": lambda: games.make("small_holdem", ranks="QKA", deals=(1, 1), **BLINDS),
   "flop": lambda: games.make("small_holdem", ranks="JQKA", deals=(2, 1), **BLINDS),
@@ -39,6 +47,7 @@ def case(name):
   game = GAMES[name]()
   with jax.enable_x64(True):
     tree = games.build_public_tree(game)
+  game.state_after = functools.cache(game.state_after)
   policy = random_policy(tree, np.random.default_rng(1))
   places = {tree.history(node): node for node in range(tree.num_nodes)}
   ways = {}

@@ -113,7 +113,7 @@ def test_distributional_coin_toss(spread, softmax, x64):
 CASES = {
   "kuhn": (games.make("kuhn_poker"), 1),
   "dice": (games.make("liars_dice", num_dice=1, num_faces=3), 2),
-  "random": (RandomGame(1), 2),
+  "random": (RandomGame(38, depth=3), 2),
   "leduc": (games.make("leduc_poker"), "chance"),
 }
 
@@ -146,10 +146,13 @@ def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
   return float((solvers.best_response_values(tree, new) - before)[1 - searcher])
 
 
+QUICK = {("kuhn", 0, "resolve"), ("kuhn", 1, "maxmargin"), ("kuhn", 1, "reach")}
+
+
 @pytest.mark.parametrize(
   ("case", "searcher", "kind"),
   [
-    pytest.param(*x, marks=[] if x[0] == "kuhn" else pytest.mark.slow)
+    pytest.param(*x, marks=[] if x in QUICK else pytest.mark.slow)
     for x in itertools.product(CASES, (0, 1), ("resolve", "maxmargin", "reach"))
   ],
 )
@@ -212,8 +215,8 @@ def test_values_are_those_of_a_best_response_in_the_subgame(x64):
   policy, placer = random_policy(tree, np.random.default_rng(0)), solvers.Placer(tree)
   for searcher in (0, 1):
     known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
-    # Each subtree compiles anew: a sixth of the nodes, and others for the other player.
-    for node in np.flatnonzero(np.asarray(tree.kind) <= games.CHANCE)[1 + searcher :: 6]:
+    # Each subtree compiles anew: a third of the nodes, and others for the other player.
+    for node in np.flatnonzero(np.asarray(tree.kind) <= games.CHANCE)[1 + searcher :: 3]:
       below = games.build_public_tree(game, root=tree.history(int(node)))
       own = policy[placer.places(below, int(node))]
       own[0] = 1.0
@@ -262,15 +265,10 @@ def test_a_search_hands_on_what_the_next_one_must_promise():
   algorithm = solvers.with_gadget(solvers.cfr_plus(), Maxmargin(1))
   game = games.make("rock_paper_scissors")
   top = games.build_public_tree(game, depth=1)
-  search = functools.partial(
-    search_batch,
-    algorithm=algorithm,
-    leaf_values=family_parts.leaf_values,
-    params=None,
-    num_rows=1,
-    alternatives=Alternatives(np.full((1, 3), -9.0)),  # it always enters
-    keep_leaf_values=True,
-  )
+  how = {"algorithm": algorithm, "leaf_values": family_parts.leaf_values, "params": None}
+  always = Alternatives(np.full((1, 3), -9.0))  # it always enters
+  how |= {"num_rows": 1, "alternatives": always, "keep_leaf_values": True}
+  search = functools.partial(search_batch, **how)
   stacked = games.stack_trees([top])
   found = jax.jit(search)(stacked, np.asarray(top.prior)[None], np.zeros(1, int), 1024)
   promised = np.asarray(found.leaf_values)[0, 0, 0]

@@ -58,15 +58,17 @@ ALGORITHMS = {
   "simultaneous": solvers.discounted_cfr(alternating=False),
   "fictitious-play": solvers.fictitious_play(),
 }
+DICE = {"num_dice": 1, "num_faces": 3}
+PACKED = {"kuhn_poker": ({}, 1), "liars_dice": (DICE, 2), "leduc_poker": ({}, 2)}
 
 
 @pytest.mark.parametrize("algorithm", harness.slow(ALGORITHMS, *list(ALGORITHMS)[1:]))
-@pytest.mark.parametrize("name", ["liars_dice", "leduc_poker"])
+@pytest.mark.parametrize("name", harness.slow(PACKED, "liars_dice", "leduc_poker"))
 def test_packed_search_equals_solving_one_by_one(name, algorithm, x64):
   """In float64: CFR-AVG takes differences of sums, which float32 blurs."""
-  parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
-  subgames = find_subgames(games.make(name, **parameters), depth=2)
-  entries = sorted({0, 1, len(subgames.trees) // 2, len(subgames.trees) - 1})
+  parameters, depth = PACKED[name]
+  subgames = find_subgames(games.make(name, **parameters), depth=depth)
+  entries = [0, 1, len(subgames.trees) // 2, len(subgames.trees) - 1]
   table = stack_subgames(subgames, entries)
   algorithm = ALGORITHMS[algorithm]
   rng = np.random.default_rng(1)
@@ -83,15 +85,9 @@ def test_packed_search_equals_solving_one_by_one(name, algorithm, x64):
   )()  # fmt: skip
   for lane, root in enumerate(roots):
     tree = subgames.trees[entries[root]]
-    leaf_values = row_values if tree.depth_limited else None
-    alone = solvers.solve(
-      tree,
-      algorithm=algorithm,
-      num_iterations=ITERATIONS,
-      beliefs=beliefs[lane],
-      leaf_values=leaf_values,
-      params=params,
-    )
+    how = {"algorithm": algorithm, "num_iterations": ITERATIONS, "params": params}
+    how["leaf_values"] = row_values if tree.depth_limited else None
+    alone = solvers.solve(tree, beliefs=beliefs[lane], **how)
     # CFR-AVG's differences vanish where the opponent stopped going; rounding then breaks the tie
     # between actions that are worth nothing, one way here and another there.
     atol = 2e-2 if algorithm == solvers.cfr_avg(solvers.linear_cfr()) else 1e-8
@@ -214,6 +210,7 @@ RIVER = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs", pot=200, stack=400, 
 GAMES = {"river_endgame_holdem": RIVER, "leduc_poker": {}}
 
 
+@functools.cache
 class Case:
   """A game with a policy on it, and a network that knows the policy by heart."""
 
@@ -234,14 +231,14 @@ class Case:
     shape = (seen.max() + 1, self.game.num_actions, self.tree.num_infostates)
     rows = rng.exponential(size=shape) ** 3
     rows = rows[seen.reshape(-1)[self.tree.parent], self.tree.action]
-    weights = split_levels(self.tree, rows.astype(self.tree.dtype))
-    self.policy = jax.jit(type(self.problem).normalise)(self.problem, weights)
+    policy_of = jax.jit(lambda problem, rows: problem.normalise(split_levels(self.tree, rows)))
+    self.policy = policy_of(self.problem, rows.astype(self.tree.dtype))
 
   def recall(self, policy):
     """Returns a network that looks up which decision it is asked about, and answers `policy`."""
     tree, num_actions = self.tree, self.game.num_player_actions
     kind, parent, action = (np.asarray(x) for x in (tree.kind, tree.parent, tree.action))
-    joined = np.asarray(join_levels(policy))
+    joined = np.concatenate([np.asarray(level) for level in policy])
     table = np.zeros((len(kind), num_actions, joined.shape[1]))
     for child in range(1, len(kind)):
       if kind[parent[child]] < games.CHANCE:
@@ -271,7 +268,7 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
   )
   kind, parent, action = (np.asarray(getattr(case.tree, x)) for x in ("kind", "parent", "action"))
   beliefs = np.asarray(jax.jit(node_beliefs)(case.problem, case.policy))
-  policy = np.asarray(join_levels(case.policy))
+  policy = np.concatenate([np.asarray(level) for level in case.policy])
   inner = [
     node
     for level, start in zip(case.tree.structure.levels, case.tree.structure.offsets)
@@ -280,6 +277,7 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
   valid = np.asarray(targets.valid)
   assert len(valid) == len(inner)
   assert (valid == (kind[inner] < games.CHANCE)).all()
+  targets = jax.tree.map(np.asarray, targets)
   for row, node in enumerate(inner):
     if not valid[row]:
       continue
@@ -296,7 +294,7 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
     for child in children:
       answer = targets.policy[row, action[child]]
       np.testing.assert_allclose(answer, policy[child] * possible, atol=1e-12)
-    assert not np.asarray(targets.policy[row])[~legal].any()
+    assert not targets.policy[row][~legal].any()
 
 
 def test_targets_ask_what_search_will_ask(x64):
@@ -314,7 +312,7 @@ def test_targets_ask_what_search_will_ask(x64):
   targets_of = jax.jit(policy_targets, static_argnums=3)
   targets = targets_of(*arguments, case.policy, num_actions)
   np.testing.assert_allclose(asked, targets.query.beliefs, atol=1e-12)
-  uniform = case.problem.uniform_policy()
+  uniform = jax.jit(type(case.problem).uniform_policy)(case.problem)
   other = targets_of(*arguments, uniform, num_actions)
   assert np.abs(asked - other.query.beliefs).max() > 0.01
 
@@ -352,21 +350,19 @@ def agent():
 
 
 def play(agent, playthroughs, iterations, params=None, seed=0, **options):
-  policy = searching_policy(
-    agent,
-    params=params,
-    num_playthroughs=playthroughs,
-    num_iterations=iterations,
-    key=jax.random.key(seed),
-    **options,
-  )
-  return policy, float(solvers.exploitability(agent.tree, policy))
+  how = {"num_playthroughs": playthroughs, "num_iterations": iterations, "params": params}
+  return searching_policy(agent, key=jax.random.key(seed), **how, **options)
+
+
+def gap(agent, *how, **options):
+  """Returns the exploitability of what the agent plays."""
+  return float(solvers.exploitability(agent.tree, play(agent, *how, **options)))
 
 
 def test_safe_search_approaches_the_equilibrium(agent):
-  _, one = play(agent, 1, 2_048)
-  policy, few = play(agent, 32, 2_048)
-  policy, many = play(agent, 2_048, 2_048)
+  one, few = gap(agent, 1, 512), gap(agent, 32, 512)
+  policy = play(agent, 2_048, 512)
+  many = float(solvers.exploitability(agent.tree, policy))
   assert many < 0.02 < few < one
   np.testing.assert_allclose(policy[1], [0.4, 0.4, 0.2], atol=0.02)
   np.testing.assert_allclose(policy[2:, 0], [0.4, 0.4, 0.2], atol=0.03)
@@ -377,13 +373,10 @@ def test_searches_go_on_from_the_beliefs_of_averages_with_cfr_avg():
   game = games.make("rock_paper_scissors")
   first = games.build_public_tree(game, depth=1)
   leaf_values, params = solvers.exact_leaf_values(game, num_iterations=256).bind(first)
-  agent = make_searching_agent(
-    game,
-    find_subgames(game, depth=1),
-    algorithm=solvers.cfr_avg(solvers.linear_cfr(), sound=True),
-    leaf_values=leaf_values,
-  )
-  assert play(agent, 2_048, 512, params=params)[1] < 0.03
+  algorithm = solvers.cfr_avg(solvers.linear_cfr(), sound=True)
+  how = {"algorithm": algorithm, "leaf_values": leaf_values}
+  agent = make_searching_agent(game, find_subgames(game, depth=1), **how)
+  assert gap(agent, 2_048, 512, params=params) < 0.03
 
 
 def bids_differ(params, query):
@@ -406,20 +399,17 @@ def test_thinned_frontiers_have_the_same_sums():
   reach = np.random.default_rng(0).exponential(size=(144, 2, 3)) ** 2 / 100
   whole = playthroughs.Frontier(node, node, reach, reach)
   drawn = [playthroughs.thinned(whole, 1_000, jax.random.key(i)) for i in range(400)]
-  expected, first = (
-    np.add.reduceat(reach, [0, 40, 44]),
-    lambda x: np.searchsorted(x.node, [3, 5, 9]),
-  )
+  expected, first = np.add.reduceat(reach, [0, 40, 44]), [3, 5, 9]
   assert 20 < np.mean([len(x.node) for x in drawn]) < 40
   for name, same in (("reach", True), ("beliefs", False)):
-    sums = np.mean([np.add.reduceat(getattr(x, name), first(x)) for x in drawn], axis=0)
-    assert np.allclose(sums, expected, rtol=0.05) == same
+    rows = [np.add.reduceat(getattr(x, name), x.node.searchsorted(first)) for x in drawn]
+    assert np.allclose(np.mean(rows, axis=0), expected, rtol=0.05) == same
 
 
 def test_searches_end_where_play_goes_on(monkeypatch):
   """Running every search to its end changes nothing but time; playing other iterates does."""
-  game = games.make("liars_dice", num_dice=1, num_faces=3)
-  how = {"algorithm": solvers.cfr_plus(), "leaf_values": bids_differ, "max_lanes": 8}
+  game, how = games.make("liars_dice", **DICE), {"max_lanes": 8, "num_buckets": 1}
+  how |= {"algorithm": solvers.cfr_plus(), "leaf_values": bids_differ}
   agent = make_searching_agent(game, find_subgames(game, depth=2), **how)
   real, wanted, spent = playthroughs._searches[Work.PLAIN], [], []
 
@@ -429,7 +419,7 @@ def test_searches_end_where_play_goes_on(monkeypatch):
     return real(table, roots, beliefs, stop, active, num_iterations, *rest, **static)
 
   monkeypatch.setattr(playthroughs, "_searches", dict.fromkeys(Work, count))
-  policy, _ = play(agent, 32, 64)
+  policy = play(agent, 32, 64)
   # Weights (j + 1)² over 32 updates stop after 24.4 of them on average.
   assert abs(np.mean(wanted) + 1 - 24.4) < 1
   assert np.mean(wanted) < np.mean(spent) < 27
@@ -441,7 +431,7 @@ def test_searches_end_where_play_goes_on(monkeypatch):
   for shift in (0, 2):
     every = dict.fromkeys(Work, functools.partial(to_the_end, shift))
     monkeypatch.setattr(playthroughs, "_searches", every)
-    full, _ = play(agent, 32, 64)
+    full = play(agent, 32, 64)
     assert (np.abs(full - policy).max() < 1e-6) == (shift == 0)
 
 
@@ -479,12 +469,12 @@ def test_safe_search_gets_better_and_unsafe_does_not(name, depth, playthroughs, 
   )
   # One playthrough is one iterate, and CFR is chaotic: rounding decides which, so means are taken.
   few, some, many = (
-    np.mean([play(agent, n, iterations[1], params=params, seed=i)[1] for i in range(seeds)])
+    np.mean([gap(agent, n, iterations[1], params=params, seed=i) for i in range(seeds)])
     for n, seeds in zip(playthroughs, (8, 4, 1))
   )
   assert many < some / 1.2 < few / 2
-  assert many < play(agent, playthroughs[2], iterations[0], params=params)[1] / 1.5
-  assert play(agent, 1, iterations[1], params=params, unsafe=True)[1] > factor * many
+  assert many < gap(agent, playthroughs[2], iterations[0], params=params) / 1.5
+  assert gap(agent, 1, iterations[1], params=params, unsafe=True) > factor * many
 
 
 def test_each_row_is_worth_what_its_subgame_is(x64):
@@ -495,9 +485,10 @@ def test_each_row_is_worth_what_its_subgame_is(x64):
   oracle, rng = solvers.exact_leaf_values(game, num_iterations=8), np.random.default_rng(0)
   values_of = jax.jit(lambda *row: function(params, LeafQuery(row[0], player, row[1])))
   for tree in [x for x in subgames.trees if x.depth_limited][::-1]:
-    features, beliefs = tree.leaf_features[player], rng.dirichlet([1] * 3, (tree.num_leaves, 2))
+    found, beliefs = tree.leaf_features[player], rng.dirichlet([1] * 3, (2, 2))
+    features, size = np.concatenate([found, found])[:2], len(found)  # rows of one program
     (below, own), values = oracle.bind(tree), values_of(features, beliefs)
-    wanted = jax.jit(below)(own, LeafQuery(features, player, beliefs))
-    np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-10)
+    wanted = jax.jit(below)(own, LeafQuery(found, player, beliefs[:size]))
+    np.testing.assert_allclose(values[:size], wanted, rtol=0, atol=1e-10)
   # The control: rows that took one another's place would be noticed.
   assert np.abs(values_of(features[::-1], beliefs) - values).max() > 1e-2
