@@ -12,6 +12,7 @@ import pytest
 import games
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS, LONDON, Map
 from games.testing import check_game
+from tests import harness
 from tests.brute_force import Referee
 
 # Detectives nearer to Mr. X than on the map itself, so that few rounds make a game.
@@ -63,7 +64,7 @@ def follow(game, states, actions, possible):
   return game.next_states(states, actions), game.possible_after(states, actions, possible)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", harness.slow(CASES, "near", "row"))
 def test_rules_are_those_of_the_game_on_paths(case):
   city, rounds, reveals = CASES[case]
   paths = make(city, rounds, reveals)

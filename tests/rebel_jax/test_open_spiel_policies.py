@@ -68,7 +68,7 @@ def test_policies_score_alike_both_ways(name, x64):
   assert abs(referee(game, tree, perturbed) - score) > 1e-4
 
 
-def test_equal_dice_are_merged_by_own_reach(monkeypatch):
+def test_equal_dice_are_merged_by_own_reach(monkeypatch, x64):
   game, tree = make("liars_dice_2x2f")
   policy = random_policy(tree, np.random.default_rng(5), 0.2)
   policy[1:, 1], policy[1:, 2] = policy[1:, 1].copy(), policy[1:, 2].copy()  # rolls 21 and 12
@@ -407,7 +407,9 @@ def test_a_wrong_table_shows(name, attribute, wrong):
 EFG = random_efg(95, depth=4)  # value 0.739; 4 tables of pair weights
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", GOOFSPIEL, "matrix_brps", EFG])
+@pytest.mark.parametrize(
+  "name", harness.slow(["kuhn_poker", GOOFSPIEL, "matrix_brps", EFG], GOOFSPIEL)
+)
 def test_solvers_find_the_value(name):
   game, tree = open_spiel.from_game(pyspiel.load_efg_game(name) if name == EFG else name)
   spiel_game = game.open_spiel_game

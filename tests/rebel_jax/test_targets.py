@@ -19,6 +19,7 @@ PARAMETERS = {
   "1x6f": {"num_dice": 1, "num_faces": 6},
   "2x3f": {"num_dice": 2, "num_faces": 3},
 }
+exploitability = harness.fast_to_compile(solvers.exploitability)
 SMALL_FIRST = harness.slow(list(PARAMETERS), *list(PARAMETERS)[1:])
 # Linear CFR is chaotic: figures are medians over priors that differ in the last bit.
 LINEAR_CFR_64 = {"1x4f": 2.226e-2, "1x5f": 2.51e-2, "1x6f": 3.41e-2, "2x3f": 3.60e-2}
@@ -43,11 +44,6 @@ def build(name, x64=False):
     return games.build_public_tree(games.make("liars_dice", **PARAMETERS[name]))
 
 
-@harness.fast_to_compile
-def exploitability(tree, policy):
-  return solvers.exploitability(tree, policy)
-
-
 @functools.cache
 def exploitability_after(name, num_updates, algorithm, *, x64=False, num_runs=1):
   """Returns the exploitability of the average policy after `num_updates`."""
@@ -59,12 +55,13 @@ def exploitability_after(name, num_updates, algorithm, *, x64=False, num_runs=1)
     averaging = algorithm.averaging
     algorithm = FictitiousPlay(optimistic=algorithm.optimistic)
   found = []
-  with jax.enable_x64(x64):
-    for i in range(num_runs):
+  for i in range(num_runs):
+    with jax.enable_x64(x64):
       last_bits = rng.integers(-1, 2, size=tree.prior.shape) * (i > 0)
       prior = (tree.prior * (1 + np.finfo(tree.dtype).eps * last_bits)).astype(tree.dtype)
       average = harness.run(tree, prior, num_updates, averaging, algorithm=algorithm)[1]
-      found.append(float(exploitability(tree, average)))
+    with jax.enable_x64(True):  # one program for both
+      found.append(float(exploitability(build(name, True), np.asarray(average, float))))
   return float(np.median(found))
 
 
