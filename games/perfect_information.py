@@ -13,7 +13,7 @@ import numpy as np
 from games.game import NamedInFull
 from games.public_tree import PLAYER_0, PLAYER_1, TERMINAL, Array
 
-_BLOCKS = 1, 8, 64, 512  # rows of numpy's that are asked about at once: few programs are compiled
+_FEW, _MANY = 16, 512  # rows of numpy's that are asked about at once: few programs are compiled
 _MARKS = np.array([".", "X", "O"])  # nothing, player 0's stone and player 1's
 _LETTERS = "abcdefghjklmnopqrstuvwxyz"  # no i, which looks like a one or an l
 
@@ -75,12 +75,12 @@ def _of_each(game: PerfectInformation, rule: str, *rows: Any, **player: int) -> 
   """Returns a rule's answers for `rows` `[n, ...]`, in arrays of their kind."""
   if not isinstance(rows[0], np.ndarray):
     return _mapped(game, rule, *rows, **player)
-  number = len(rows[0])
-  block = next((size for size in _BLOCKS if size >= number), _BLOCKS[-1])
-  found = []
-  for start in range(0, max(number, 1), block):
+  number, start, found = len(rows[0]), 0, []
+  while start < max(number, 1):
+    block = 1 if number == 1 else _FEW if number - start < _MANY else _MANY
     some = (np.resize(x[start : start + block], (block, *x.shape[1:])) for x in rows)
     found.append(np.asarray(_mapped(game, rule, *some, **player)))
+    start += block
   return np.concatenate(found)[:number]
 
 

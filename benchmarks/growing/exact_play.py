@@ -38,6 +38,17 @@ class Played(NamedTuple):
   seconds: float  # of the searches, compilation included
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))  # one program for both seats
+@functools.partial(jax.vmap, in_axes=(None, None, None, 0, 0, None))
+def _policy_at(
+  game: Game, search: solvers.GTCFR, network: Any, state: Any, key: jax.Array, params: Any
+) -> jax.Array:
+  return solvers.gt_cfr(
+    game, search=search, key=key, root=state, beliefs=jnp.ones((2, 1)), network=network,
+    params=params,
+  ).policy[:, 0]  # fmt: skip
+
+
 def play_exactly(
   game: Game,
   value_of: Values,
@@ -54,14 +65,6 @@ def play_exactly(
   # `value_of` `[..., S]`: worth to player 0; the other player takes any move of the best, equally
   # often.
   rng = np.random.default_rng(seed)
-
-  @jax.jit
-  @functools.partial(jax.vmap, in_axes=(0, 0, None))
-  def policy_at(state: jax.Array, key: jax.Array, params: Any) -> jax.Array:
-    return solvers.gt_cfr(
-      game, search=search, key=key, root=state, beliefs=jnp.ones((2, 1)), network=network,
-      params=params,
-    ).policy[:, 0]  # fmt: skip
 
   states = np.repeat(np.asarray(game.initial_state())[None], number, axis=0)
   moves = mistakes = 0
@@ -83,7 +86,7 @@ def play_exactly(
       policy = np.where(alive[:, None], legal, best)
     if ours.any():
       keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), ply), number)
-      once = functools.partial(policy_at, jnp.asarray(states), keys, params)
+      once = functools.partial(_policy_at, game, search, network, states, keys, params)
       searched, took, _ = timing.timed(once)
       likeliest, seconds = np.asarray(searched).argmax(axis=1), seconds + took
       policy = np.where(ours[:, None], np.eye(game.num_actions)[likeliest], policy)

@@ -166,19 +166,17 @@ def test_who_looks_to_the_end_knows_the_values():
 
 
 def test_searches_that_move_first_lose_seldom():
-  """Control: a network that likes what is bad, asked about the leaves of a tiny tree."""
-  exact = exact_values()
-  good = play_exactly(GAME, exact.value_of, search=MANY, seat=0, number=16)
+  """Leaves are worth nothing; control: to a network that likes what is bad they are not."""
+
+  def contrary(params, query):
+    worth = -params * query.features[:, :9].sum(axis=1, keepdims=True)
+    logits = -8.0 * params * jnp.eye(9)[4] + jnp.zeros((len(worth), 9))
+    return StateAnswer(jnp.stack([worth, -worth], axis=1), logits[:, :, None])
+
+  how = dict(search=MANY, seat=0, number=16, network=contrary)
+  good, bad = (play_exactly(GAME, exact_values().value_of, params=x, **how) for x in (0.0, 1.0))
   assert good.won + good.drawn + good.lost == 16
   assert good.won == 0
   assert good.lost <= 2
-
-  def contrary(params, query):
-    worth = -query.features[:, :9].sum(axis=1, keepdims=True)
-    logits = -8.0 * jnp.eye(9)[4] + jnp.zeros((len(worth), 9))
-    return StateAnswer(jnp.stack([worth, -worth], axis=1), logits[:, :, None])
-
-  few = solvers.GTCFR(simulations=1, children=1)
-  bad = play_exactly(GAME, exact.value_of, search=few, seat=0, number=16, network=contrary)
   assert bad.lost > good.lost
   assert bad.mistakes > good.mistakes

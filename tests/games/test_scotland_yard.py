@@ -281,8 +281,8 @@ def test_double_moves():
   city = Map("four", ((1, 2, "taxi"), (2, 3, "taxi"), (3, 4, "taxi")), 2, (4,), (("taxi", 5),))
   for doubles, worth in ((0, -1.0), (1, 1.0)):
     game = make(dataclasses.replace(city, doubles=doubles), 2, reveals=(1, 2))
-    check_game(game)
     assert Referee(game).equilibrium_value() == pytest.approx(worth, abs=1e-9)
+  check_game(game)
   action = {game.action_name(a): a for a in range(game.num_actions)}
   first = (action["to 1"],)
   assert names(game, first) == ["moves again", "does not move again"]

@@ -193,6 +193,7 @@ rebel_jax.register("optimizer", "lion", optax.lion)
 rebel_jax.register("writer", "mine", rows_to)
 """
 OWN = {"game": "three_hands", "architecture": "residual", "optimizer": "lion"}
+OWN |= {"eval_iterations": 4, "final_iterations": 4, "final_playthroughs": 2}
 
 
 def test_a_module_s_parts_and_the_commands_that_the_run_prints(

@@ -40,7 +40,7 @@ def policy():
 
 @functools.cache
 def searcher():
-  return StreetSearcher(policy(), **AVERAGES)
+  return StreetSearcher(policy(), **AVERAGES, seconds=1e-5)  # no search could be shorter anyway
 
 
 def walk(searcher, seed):
@@ -66,7 +66,8 @@ def walk(searcher, seed):
 @pytest.mark.parametrize("average", harness.slow([True, False], False))
 def test_searches_are_those_of_tables(average):
   how = AVERAGES | {"average": average}  # the stop can only be 0
-  ours, theirs = StreetSearcher(policy(), **how), Searcher(policy(), **how)
+  ours = searcher() if average else StreetSearcher(policy(), **how)
+  theirs = Searcher(policy(), **how)
   decisions = 0
   for seed in range(3):
     pairs = list(zip(walk(ours, seed), walk(theirs, seed), strict=True))
@@ -91,14 +92,15 @@ def test_local_best_response_plays_an_agent():
   assert found.num_hands == 8
 
 
-def test_a_time_limits_iterations():
-  searcher = StreetSearcher(policy(), iterations=2**16, seconds=1e-5, average=True)
-  limits = [searcher.limit(number) for number in range(len(searcher._paces))]
+def test_a_time_limits_iterations(monkeypatch):
+  timed = searcher()
+  monkeypatch.setattr(timed, "num_iterations", 2**16)
+  limits = [timed.limit(number) for number in range(len(timed._paces))]
   assert min(limits) < 2**16
   assert all(limit >= 2 and limit % 2 == 0 for limit in limits)
-  assert searcher._starts  # the first search of a hand is made already
-  searcher._paces[0] = SearchPace(seconds=10.0, fixed=0.0, each=0.5)
-  assert searcher.limit(0) == 18
+  assert timed._starts  # the first search of a hand is made already
+  monkeypatch.setattr(timed, "_paces", [SearchPace(seconds=10.0, fixed=0.0, each=0.5)])
+  assert timed.limit(0) == 18
 
 
 def test_a_slower_search_counts_at_once_and_faster_ones_little_by_little():
