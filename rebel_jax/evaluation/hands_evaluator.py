@@ -94,36 +94,33 @@ def play_round(
   if there is one; `params` are of both.
   """
   # All opponents share the search, a program of its own: it takes longest to compile.
-  stop_key, leaf_key = jax.random.split(key)
-  own = _searched(stage, searches[0], tables, params[0], stop_key)
+  (stop_key, leaf_key), trees = jax.random.split(key), _trees_at(stage, tables.roots)
+  own = _searched(stage, searches[0], trees, tables, params[0], stop_key)
   if searches[1] is None:
-    other = _favoured(stage, likes, tables, opponent), own[1]
+    other = _favoured(trees, likes, opponent), own[1]
   else:
     turned = tables._replace(beliefs=tables.theirs, seat=1 - tables.seat)
-    other = _searched(stage, searches[1], turned, params[1], stop_key)
-  return _settled(stage, searches[0].leaf_values, tables, own, other, params[0], leaf_key)
+    other = _searched(stage, searches[1], trees, turned, params[1], stop_key)
+  return _settled(stage, searches[0].leaf_values, trees, tables, own, other, params[0], leaf_key)
+
+
+_trees_at = jax.jit(lambda stage, roots: stage.trees_at(roots))
 
 
 @functools.partial(jax.jit, static_argnames="likes")
-def _favoured(stage: TemplateStage, likes: Any, tables: Tables, number: jax.Array) -> Levels:
-  """Returns the policy of one of those in `likes` at a stage, of all hands."""
-  trees, width = stage.trees_at(tables.roots), tables.reach.shape[-1]
+def _favoured(trees: PublicTree, likes: Callable[..., jax.Array], number: jax.Array) -> Levels:
+  """Returns the policy of one of those in `likes` in `B` trees, of all hands."""
   levels = jax.vmap(lambda tree: favourites(tree, likes(tree)[number]))(trees)
-  return jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:-1], width)), levels)
+  return tuple(jnp.broadcast_to(x, (*x.shape[:-1], trees.num_infostates)) for x in levels)
 
 
 @functools.partial(jax.jit, static_argnames="leaf_values")
 def _settled(
-  stage: TemplateStage,
-  leaf_values: LeafValues,
-  tables: Tables,
-  own: tuple[Levels, jax.Array],
-  other: tuple[Levels, jax.Array],
-  params: Any,
-  key: jax.Array,
-) -> Tables:
+  stage: TemplateStage, leaf_values: LeafValues, trees: PublicTree, tables: Tables,
+  own: tuple[Levels, jax.Array], other: tuple[Levels, jax.Array], params: Any, key: jax.Array,
+) -> Tables:  # fmt: skip
   """Returns the games at a stage after it, at ends that are drawn if it has any."""
-  here, trees = stage.holds(tables.roots) & (tables.weight > 0), stage.trees_at(tables.roots)
+  here = stage.holds(tables.roots) & (tables.weight > 0)
   number = len(here)
 
   def settle(tree, reach, policy, other, seat):
@@ -179,10 +176,11 @@ def show_down(stage: TemplateStage, tables: Tables) -> Tables:
 
 @functools.partial(jax.jit, static_argnames="search")
 def _searched(
-  stage: TemplateStage, search: HandsSearch, tables: Tables, params: Any, key: jax.Array
-) -> tuple[Levels, jax.Array]:
+  stage: TemplateStage, search: HandsSearch, trees: PublicTree, tables: Tables, params: Any,
+  key: jax.Array,
+) -> tuple[Levels, jax.Array]:  # fmt: skip
   """Returns the policy of who searches in `tables.seat`, and the PBSs at the leaves if both do."""
-  trees, beliefs = stage.trees_at(tables.roots), tables.beliefs
+  beliefs = tables.beliefs
   about = search.num_iterations, search.algorithm.averaging, search.algorithm.head_start
   drawn = (spread_stops(x, len(beliefs) // 2, *about) for x in jax.random.split(key))
   stops = jnp.where(tables.seat == 0, *(jnp.tile(x, 2) for x in drawn))

@@ -160,7 +160,7 @@ def test_sampled_deals_have_the_mean_of_cfr(x64):
 def test_updates_of_one_deal_solve_the_game(x64):
   tree = games.build_public_tree(games.make("leduc_poker"), root=(2, 2))
   found = solve_chance_sampled(tree, num_iterations=4000, period=200)
-  assert float(solvers.exploitability(tree, found.average_policy)) < 0.12
+  assert float(solvers.exploitability(tree, found.average_policy)) < 0.06
 
 
 def test_sampled_boards_have_the_mean_of_all(cpu, x64, monkeypatch):
@@ -210,9 +210,9 @@ def test_other_seeds_are_no_other_programs(cpu, monkeypatch):
 
 @pytest.fixture(scope="module")
 def learned():
-  """Kuhn poker, outcome sampling with a baseline, and a state after some updates."""
+  """Kuhn poker after a check, outcome sampling with a baseline, a state after some updates."""
   with jax.enable_x64():
-    tree = games.build_public_tree(games.make("kuhn_poker"))
+    tree = games.build_public_tree(games.make("kuhn_poker"), root=(0,))
     algorithm = MCCFR(explore=0.6, baseline=0.1, period=1_000)
     run = solve_sampled(tree, num_iterations=2_000, key=jax.random.key(0), algorithm=algorithm)
     return make_sampler(tree), algorithm, run
