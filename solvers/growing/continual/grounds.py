@@ -368,7 +368,7 @@ def search_decisions(
   ground: Any, left: Left | None, here: PublicState, since: Any, searcher: Any, keys: Any,
   active: Any, *, how: How, rounds: int | jax.Array, params: Any = None,
 ) -> Found:  # fmt: skip
-  """Searches for decisions of agents of `keys` `[B]`; see `next_starts` and `search_each`."""
+  """Makes agents' searches for `B` decisions; see `next_starts`, `decision_key`, `search_each`."""
   about = _next_starts(ground, left, np.arange(len(active)), here, since, searcher)
   keys = _keys(keys, here.state)
   search_some = _search_some[work_on_trees()]
