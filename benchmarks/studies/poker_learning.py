@@ -32,6 +32,7 @@ from rebel_jax.evaluation.opponents import LADDER, OPPONENTS, SHOWN, likes
 from rebel_jax.networks.poker import ShownValues, Table
 from rebel_jax.runs.metrics import losses as losses_of
 from rebel_jax.training.setup import make_subgames
+from solvers.contrib.off_tree import translate
 from solvers.contrib.search_leaf_values import search_leaf_values
 from solvers.metrics import milli_big_blinds
 from solvers.search.playthroughs import make_searching_agent, searching_policy
@@ -45,6 +46,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "random beliefs": {"policy_network": False},
 }
 PRESET, ITERATIONS = "small_turn_endgame_holdem", (16, 32, 64, 128, 256)
+WHOLE = 512  # iterations of the ladder's equilibria: of a game of one bet, and of the whole game
 FIGURE = Path("docs/images/poker_figure2.png")
 # What the preset's optimizer and searches are worth, beside the first of these; not in the figure.
 CHOICES: dict[str, dict[str, Any]] = {
@@ -173,14 +175,19 @@ def ladder(
   pairs = root_marginals(tree, tree.prior)
   liked = zip((x for x, y in OPPONENTS.items() if y.likes), likes(tree))
   others = {SHOWN: searched} | {x: join_levels(favourites(tree, y)) for x, y in liked}
-  for name in LADDER:
+  few: Any = games.make(config.game, **dict(config.game_params) | {"bets": (1.0,)})
+  coarse = games.build_public_tree(few)
+  played, best = (timing.average_policy(x, solvers.linear_cfr(), WHOLE) for x in (coarse, tree))
+  first, second = (translate(few, coarse, played, game, tree, player=x) for x in (0, 1))
+  others |= {"pot bets": jnp.where(mover == 0, first, second), "equilibrium": jnp.asarray(best)}
+  for name in others:
     other, won = jnp.broadcast_to(others[name], own.shape), 0.0
     for seat in (0, 1):
       both = solvers.expected_values(tree, jnp.where(mover == seat, own, other))
       won += float((pairs[seat] * both[seat]).sum()) / 2
-    match = (matches[f"won_mbb_{name}{x}"] / milli_big_blinds(game) for x in ("", "_interval"))
-    figures = dict(zip(("chips_won", "chips_in_matches", "interval"), (won, *match)))
-    figures = {x: timing.significant(y) for x, y in figures.items()}
+    seen = {"chips_in_matches": "", "interval": "_interval"} if name in LADDER else {}
+    match = {x: matches[f"won_mbb_{name}{y}"] / milli_big_blinds(game) for x, y in seen.items()}
+    figures = {x: timing.significant(y) for x, y in {"chips_won": won, **match}.items()}
     say(name, game, float(solvers.exploitability(tree, other)), iterations=number, **figures)
 
 

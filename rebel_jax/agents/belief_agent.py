@@ -31,6 +31,7 @@ from solvers.search import (
   Room,
   TemplateStage,
   TemplateSubgames,
+  iterations_to,
   make_searching_agent,
   posteriors,
   sample_stop,
@@ -163,7 +164,7 @@ class Searcher:
     most = self.limit(number) if iterations is None else iterations
     shape = (room.num_lanes,)
     stops = np.asarray(sample_stop(key, shape, most, algorithm.averaging, algorithm.head_start))
-    num_iterations = 2 * (int(stops[:size].max()) + 1) if iterations is None else iterations
+    num_iterations = iterations or iterations_to(stops[:size], algorithm, most)
     began = time.monotonic()
     found = search_together(
       self._stages[number],

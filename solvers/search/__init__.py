@@ -2,6 +2,7 @@
 
 from solvers.search.batch import (
   SearchResult,
+  iterations_to,
   posteriors,
   rows_at_a_time,
   sample_stop,
@@ -46,9 +47,9 @@ from solvers.search.subgames import (
 __all__ = [
   "FoundSubgames", "PolicyQuery", "Room", "Roots", "Sampled", "SearchPolicy", "SearchResult",
   "SearchingAgent", "Stage", "Subgames", "TemplateStage", "TemplateSubgames", "after",
-  "average_policy", "explore", "find_subgames", "first_policy", "leaf_probabilities",
-  "make_searching_agent", "no_playthroughs", "policy_targets", "posteriors", "rows_at_a_time",
-  "sample_leaf", "sample_playthroughs", "sample_starts", "sample_stop",
+  "average_policy", "explore", "find_subgames", "first_policy", "iterations_to",
+  "leaf_probabilities", "make_searching_agent", "no_playthroughs", "policy_targets", "posteriors",
+  "rows_at_a_time", "sample_leaf", "sample_playthroughs", "sample_starts", "sample_stop",
   "search_batch", "search_starts", "search_together", "searched_starts", "spread_stops",
   "stack_stages", "stages_fit",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from games import PADDING, Array, PublicTree
@@ -326,6 +327,13 @@ def sample_stop(
   """
   logits = _stop_logits(num_iterations, exponent, warm_start)
   return jax.random.categorical(key, logits, shape=shape).astype(jnp.int32)
+
+
+def iterations_to(stops: np.ndarray, algorithm: Algorithm, num_iterations: int) -> int:
+  """Returns how many of `num_iterations` searches make to have all updates before `stops`."""
+  # A schedule knows how long its run is, so such a run is not cut short.
+  scheduled = at_horizon(algorithm, 1) != algorithm
+  return num_iterations if scheduled else 2 * (int(stops.max()) + 1)
 
 
 @functools.partial(jax.jit, static_argnames=("count", "num_iterations", "exponent", "warm_start"))

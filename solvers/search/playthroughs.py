@@ -24,7 +24,13 @@ from games.tabulate import check_tree_of, children_of
 from solvers import tuning, validation
 from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
-from solvers.search.batch import beliefs_below, sample_stop, search_batch, spread_stops
+from solvers.search.batch import (
+  beliefs_below,
+  iterations_to,
+  sample_stop,
+  search_batch,
+  spread_stops,
+)
 from solvers.search.starts import SearchPolicy, first_policy, searched_starts
 from solvers.search.subgames import (
   FoundSubgames,
@@ -480,7 +486,7 @@ def _search_chunk(
     chunk.root,
     chunk.beliefs.astype(agent.tree.dtype),
     stops,
-    num_iterations if average else 2 * (int(stops.max()) + 1),
+    num_iterations if average else iterations_to(stops, agent.algorithm, num_iterations),
     params,
     algorithm=agent.algorithm,
     leaf_values=agent.leaf_values,

@@ -379,8 +379,7 @@ _TINY: dict[str, Any] = {
 _TINY_REBEL = {"rows_fraction": 1.0, "iterations": 8, "final_playthroughs": 2}
 _TINY_GROWING = {"simulations": 4, "eval_iterations": 8, "final_playthroughs": 2}
 
-
-# Small games' presets have had another recipe since; figures are of the one before.
+# Presets that have had another recipe since; figures are of the one before.
 _BEFORE: dict[str, Any] = {
   "algorithm": "linear_cfr",
   "level_values": False,
@@ -391,13 +390,15 @@ _BEFORE: dict[str, Any] = {
   "learning_rate": 1e-3,
   "eval_algorithm": "linear_cfr",
 }
-_SMALL = {"kuhn_poker": {}, "rock_paper_scissors": {}, "leduc_poker": {"depth": 2}}
+_CHANGED: dict[str, dict[str, Any]] = {
+  **{x: {"eval_algorithm": "discounted_cfr"} for x in ("hunl_small", "flop_holdem")},
+  **dict.fromkeys(("kuhn_poker", "rock_paper_scissors"), _BEFORE),
+  "leduc_poker": _BEFORE | {"depth": 2},
+}
 
 
 def tiny(preset: str) -> Config:
-  config = PRESETS[preset]
-  if preset in _SMALL:
-    config = config.replace(**_BEFORE | _SMALL[preset])
+  config = PRESETS[preset].replace(**_CHANGED.get(preset, {}))
   kind = _TINY_GROWING if preset.startswith("pog_") else _TINY_REBEL | {"final_iterations": 8}
   return config.replace(**_TINY | kind)
 

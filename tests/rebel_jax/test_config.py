@@ -306,7 +306,7 @@ JUNK = st.recursive(
 )
 
 
-@tiers(300, 20_000)
+@tiers(150, 20_000)
 def test_configurations(number):
   def holds(changes):
     try:
@@ -378,7 +378,7 @@ NAME = st.one_of(st.just(["liars_dice_1x4f"]), WORDS.map(lambda word: [word]), s
   ("command", "options", "first"),
   [(cli, TINY, PRESET), *((x, x.Options(""), NAME) for x in (evaluate, play))],
 )
-@tiers(100, 5_000)
+@tiers(40, 5_000)
 def test_command_lines(
   number, command, options, first, parsing_only, capsys, tmp_path, monkeypatch
 ):

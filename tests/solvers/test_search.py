@@ -13,12 +13,15 @@ from solvers import LeafQuery
 from solvers.contrib.search_leaf_values import search_leaf_values
 from solvers.search import (
   find_subgames,
+  iterations_to,
   make_searching_agent,
   playthroughs,
   policy_targets,
   sample_stop,
+  search_batch,
+  spread_stops,
 )
-from solvers.search.batch import beliefs_at_leaves, node_beliefs, search_batch, spread_stops
+from solvers.search.batch import beliefs_at_leaves, node_beliefs
 from solvers.search.playthroughs import searches_from, searching_policy, visits
 from solvers.search.starts import (
   explore,
@@ -315,6 +318,11 @@ def test_targets_ask_what_search_will_ask(x64):
   uniform = jax.jit(type(case.problem).uniform_policy)(case.problem)
   other = targets_of(*arguments, uniform, num_actions)
   assert np.abs(asked - other.query.beliefs).max() > 0.01
+
+
+def test_searches_whose_schedule_knows_their_length_are_not_cut_short():
+  stops, names = np.array([1, 2]), ("discounted_cfr", "scheduled_discounted_cfr")
+  assert [iterations_to(stops, solvers.make_algorithm(x), 16) for x in names] == [6, 16]
 
 
 def test_stops_are_drawn_as_if_the_warm_start_had_been_searched():
