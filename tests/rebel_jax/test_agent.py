@@ -14,7 +14,7 @@ import games
 import solvers
 from games.poker.holdem import CALL, FIRST_BET
 from rebel_jax import match as match_command
-from rebel_jax.agents import range_grids
+from rebel_jax.agents import belief_agent, range_grids
 from rebel_jax.agents.agent import Agent, ChainSearcher, Searcher, make_searcher, prepare
 from rebel_jax.agents.belief_agent import follow
 from rebel_jax.agents.dealer import Dealer
@@ -134,6 +134,17 @@ def test_agents_side_by_side_search_in_one_call(monkeypatch):
   prepare(agents)
   assert len(calls) == 1
   assert not any(agent.pending for agent in agents)
+
+
+@pytest.mark.parametrize("algorithm", ["discounted_cfr", "scheduled_discounted_cfr"])
+def test_an_agent_plays_an_iterate_of_a_whole_search(algorithm, monkeypatch):
+  monkeypatch.setattr(belief_agent, "sample_stop", lambda key, shape, *rest: np.full(shape, 3))
+  searches, beliefs = [], np.full((1, 2, 6), 1 / 6)
+  for iterations in (None, ITERATIONS):
+    how = dict(iterations=ITERATIONS, algorithm=algorithm, seed=3)
+    search = Searcher(untrained("leduc_poker"), **how)._search_some
+    searches += search(0, np.zeros(1, int), beliefs, iterations)
+  np.testing.assert_allclose(searches[0].policy, searches[1].policy, atol=1e-6)
 
 
 def test_a_game_that_nobody_wins_is_worth_zero_and_not_less_than_zero():
