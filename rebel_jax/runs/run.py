@@ -208,7 +208,8 @@ class _Run:
     on = f"on {devices.size} {devices.flat[0].device_kind} device(s)"
     self.display.say(f"{name_of(config)} {on}, in {self.folder}")
     self.display.say(
-      "nothing left to do: raise --examples to go on"
+      f"nothing left to do: all {config.num_steps:,} steps that examples="
+      f"{config.self_play.examples:,} amounts to are done; raise --examples to go on"
       if self.finished
       else f"compiling self-play and learning: {where}, {config.self_play.lanes} lanes, {searches}"
     )

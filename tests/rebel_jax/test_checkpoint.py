@@ -189,12 +189,14 @@ def spoilt(field):
   ],
   ids=lambda cut: cut.__name__,
 )  # fmt: skip
-def test_cut_short_and_resumed_is_as_never_cut(tmp_path, monkeypatch, cut):
+def test_cut_short_and_resumed_is_as_never_cut(tmp_path, monkeypatch, capfd, cut):
   with monkeypatch.context() as patch:
     cut(tmp_path, patch)
   train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
-  train(*tiny(tmp_path, resume=True))  # nothing is left to do
+  train(*tiny(tmp_path, resume=True), display=Display())
+  said = " ".join(capfd.readouterr().out.split())
+  assert "nothing left to do: all 8 steps that examples=64 amounts to are done" in said
   assert_same_run(tmp_path, trained())
 
 
