@@ -70,19 +70,16 @@ _WISHES: dict[Work, dict[str, Any]] = {
 # all takes twice to three times as long to run, but LLVM's own options hold for GPUs' kernels too.
 # XLA takes them from the environment alone, reads it once, and ends the process at one that it does
 # not know: so only the releases that were tried are asked.
-_OPTION = "xla_backend_extra_options"
-_ON_CPU_ALONE, _ANYWHERE = "-unroll-threshold=8", "xla_cpu_disable_loop_unrolling"
-_TRIED = ((0, 10), (0, 12))
+_SHORT, _NONE = "-unroll-threshold=8", "xla_cpu_disable_loop_unrolling"
 
 
 def keep_loops_short() -> None:
   """Asks XLA to leave most loops as they are, unless the user's `XLA_FLAGS` have extra options."""
   # It has no effect once JAX has used a device.
   flags = os.environ.get("XLA_FLAGS", "")
-  if _OPTION not in flags and _TRIED[0] <= jax.__version_info__[:2] <= _TRIED[1]:
-    plugins = (importlib.util.find_spec(name) for name in ("jax_plugins", "libtpu"))
-    option = _ANYWHERE if any(plugins) else _ON_CPU_ALONE
-    os.environ["XLA_FLAGS"] = f"{flags} --{_OPTION}={option}".strip()
+  if (0, 10) <= jax.__version_info__[:2] <= (0, 12) and "xla_backend_extra_options" not in flags:
+    option = _NONE if any(map(importlib.util.find_spec, ("jax_plugins", "libtpu"))) else _SHORT
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={option}".strip()
 
 
 MOST_PROGRAMS = 32  # of one function; each holds 5 to 25 MB

@@ -182,9 +182,8 @@ def only_wanted(
   block = min(number, max(least, -(-number // blocks)))
   padded = -(-number // block) * block
   # Those wanted first: a sort of numbers alone takes less than scatters and searches of ranks.
-  i = jnp.arange(number, dtype=jnp.int32)
-  order = jnp.sort(jnp.where(wanted, i, number + i), stable=False) % number
-  order = jnp.pad(order, (0, padded - number))
+  order = jnp.arange(number, dtype=jnp.int32) + jnp.where(wanted, 0, number)
+  order = jnp.pad(jnp.sort(order, stable=False) % number, (0, padded - number))
   rank = jnp.cumsum(wanted, dtype=jnp.int32)
 
   def answer(i: jax.Array) -> Any:

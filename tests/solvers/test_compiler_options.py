@@ -40,6 +40,21 @@ def test_an_xla_that_refuses_every_option_solves(monkeypatch):
   xla._is_taken.cache_clear()
 
 
+@pytest.mark.parametrize(
+  ("flags", "plugin", "asked"),
+  [
+    ("--one", None, "--one --xla_backend_extra_options=-unroll-threshold=8"),
+    ("", object(), "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling"),
+    ("--xla_backend_extra_options=own", None, "--xla_backend_extra_options=own"),
+  ],
+)
+def test_llvm_is_asked_on_a_cpu_alone(monkeypatch, flags, plugin, asked):
+  monkeypatch.setenv("XLA_FLAGS", flags)
+  monkeypatch.setattr("importlib.util.find_spec", lambda name: plugin)
+  xla.keep_loops_short()
+  assert xla.os.environ["XLA_FLAGS"] == asked
+
+
 def test_programs_are_bounded_and_return_what_compiling_took(monkeypatch):
   returned, traced = [], []
   programs = Programs(lambda x: traced.append(len(x)) or 2 * x)
